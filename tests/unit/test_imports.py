@@ -23,7 +23,7 @@ PACKAGE = Path(novelo.__file__).parent
 LAYERS = {
     layer: frozenset(heads.split())
     for layer, heads in {
-        "core": "errors messages protocol transcript context tokens _estimate usage facts compaction retrieval formats"
+        "core": "errors messages protocol turns transcript context tokens _estimate usage facts compaction retrieval formats"
         " backtest",
         "outside": "models retrievers stores",
         "shell": "memory aio worker connect privacy",
