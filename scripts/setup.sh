@@ -40,7 +40,7 @@ if [ -z "$python" ]; then
   python=$(find_python)
 fi
 if [ -z "$python" ]; then
-  fail "Python $oldest or newer is needed and none was found ($(python3 --version 2>&1 || true))." \
+  fail "Python $oldest or newer is needed and none was found ($(python3 --version 2>/dev/null || echo 'no python3 at all'))." \
     "Install one (Debian 12, Ubuntu 24.04 or newer: apt-get install python3 python3-venv) or name it: make test PYTHON=/path/to/python3"
 fi
 if ! can_make_venv "$python"; then
