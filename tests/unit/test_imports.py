@@ -23,8 +23,8 @@ PACKAGE = Path(novelo.__file__).parent
 LAYERS = {
     layer: frozenset(heads.split())
     for layer, heads in {
-        "core": "errors messages protocol turns transcript context tokens _estimate usage facts compaction retrieval"
-        " formats backtest",
+        "core": "errors messages protocol turns wire transcript context tokens _estimate usage facts"
+        " compaction retrieval formats backtest",
         "outside": "models retrievers stores",
         "shell": "memory aio worker connect privacy",
         "faces": "integrations cli server testing demo __main__",
