@@ -1,0 +1,255 @@
+"""From messages and a policy to the context of one call.
+
+    source -> draft -> policy -> kept turns -> wire -> context
+
+`compose` takes a plain list, `compose_source` anything that can be read backwards (a thread in a store). The result is
+checked against the same table that a caller can use (`protocol.py`); a breach in what we built is our fault and raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from novelo import formats
+from novelo.context.draft import Desk, Draft, Pulled, Source
+from novelo.context.listing import ListSource
+from novelo.context.manifest import Manifest, explain, left_out, ranges
+from novelo.context.spec import Pipeline, Policy, name_of, parse
+from novelo.errors import InvalidContext, InvalidSpec
+from novelo.messages import Message
+from novelo.protocol import check_messages, dialect
+from novelo.tokens import count_message, count_tools, counter
+from novelo.transcript import Entry, Step, Turn, TurnReader
+from novelo.wire import WRITTEN_RESULT, Wire
+
+__all__ = ["Context", "Draft", "Entry", "Manifest", "Policy", "Source", "Step", "Turn", "compose", "compose_source", "parse"]
+
+
+class Context:
+    """The messages of one call, what they weigh, and why each of the others is not among them."""
+
+    def __init__(self, entries: Sequence[Entry], manifest: Manifest, form: str, written: Sequence[Message] = ()) -> None:
+        self.entries = tuple(entries)
+        self.manifest = manifest
+        self.form = form
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all that the model reads: messages, system, tools, passages."""
+        return self.manifest.tokens["total"]
+
+    def messages(self, form: str | None = None) -> Any:
+        """The messages in a provider's form.
+
+        Args:
+            form: "openai", "anthropic", "langchain", "responses", "gemini", "mistral", or "message" for our own; None is the
+                form that came in. Unchanged messages are the very objects that came in.
+        """
+        wanted = form or self.form
+        if wanted == self.form and wanted in ("openai", "langchain", "message"):
+            write = formats.writer(wanted)
+            return [write(e.message) if e.source is None else e.source for e in self.entries]
+        return formats.write([e.message for e in self.entries], wanted)
+
+    def explain(self) -> str:
+        """In words: what is in, what is out and by which rule, what was changed."""
+        return explain(self.manifest)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __repr__(self) -> str:
+        return f"Context({len(self.entries)} messages, {self.tokens} tokens, {self.manifest.policy})"
+
+
+def compose(
+    messages: Sequence[Any],
+    policy: Any = "buffer",
+    provider: str = "openai",
+    model: str | None = None,
+    pins: Iterable[int | str] = (),
+    *,
+    counter: Any = "estimate",  # noqa: A002
+    tools: Sequence[dict[str, Any]] | None = None,
+    window: int | None = None,
+) -> Context:
+    """The context of the next call from a plain list.
+
+    Args:
+        messages: n messages in OpenAI, Anthropic, Responses or LangChain form, oldest first.
+        policy: a spec ("window:10turns"), a policy, a function, or a list of them.
+        provider: whose rules hold: openai, anthropic, gemini, mistral, strict.
+        model: the model's name; thoughts signed by another model are left out.
+        pins: positions or ids of messages that must stay.
+        counter: "estimate", "o200k", "cl100k", or a function text -> tokens.
+        tools: tool definitions, counted with the context.
+        window: tokens of the model's window, for budgets in per cent.
+    Raises:
+        InvalidSpec, InvalidMessage: the policy or a message makes no sense.
+        ContextTooSmall: a budget cannot be kept.
+    """
+    count = _message_counter(counter)
+    source = ListSource(messages, count)
+    chosen = [source.position_of(pin) for pin in pins]
+    if None in chosen:
+        raise InvalidSpec(f"pins: no message {[p for p in pins][chosen.index(None)]!r} in a list of {source.end}")
+    return compose_source(
+        source,
+        source.opening(),
+        parse(policy),
+        provider=provider,
+        model=model,
+        pins=[p for p in chosen if p is not None],
+        count=count,
+        counter_name=_counter_name(counter),
+        tools=tools,
+        window=window,
+        form=source.form,
+    )
+
+
+def compose_source(
+    source: Source,
+    opening: Sequence[Entry],
+    policy: Policy,
+    *,
+    count: Callable[[Message], int],
+    counter_name: str = "estimate",
+    provider: str = "openai",
+    model: str | None = None,
+    pins: Sequence[int] = (),
+    tools: Sequence[dict[str, Any]] | None = None,
+    fixed_tokens: int = 0,
+    correction: int = 0,
+    window: int | None = None,
+    form: str = "openai",
+    system: str | None = None,
+    question: str | None = None,
+    passages: Sequence[dict[str, Any]] = (),
+) -> Context:
+    """The context from anything that can be read backwards; see `compose`.
+
+    Args:
+        opening: the entries at the head: system messages of the thread, or the one given with the call (position -1).
+        fixed_tokens: tokens of what is added to the call besides tools (passages).
+        correction: tokens to add, learnt from reported usage.
+    """
+    reader = TurnReader(written_results="" if dialect(provider).tools else WRITTEN_RESULT)
+    tool_tokens = count_tools(list(tools), count_text=None) if tools else 0
+    desk = Desk(
+        source=source,
+        wire=Wire(dialect(provider), model),
+        count=count,
+        reader=reader,
+        fixed_tokens=fixed_tokens + tool_tokens,
+        correction=correction,
+        window=window,
+        pinned=frozenset(pins),
+    )
+    draft = Draft(tuple(opening), Pulled(reader.newest_first(source.newest_first())), desk, source.begin)
+    if pins:
+        draft = draft.anchored(_pinned(source, reader, desk.pinned))
+    draft = _run(policy, draft)
+    turns = draft.in_order()
+    entries = desk.wire.assemble(draft.opening, turns)
+    _verify(entries, desk, turns)
+    desk.log.singles.update(reader.findings.left_out)
+    manifest = _manifest(draft, turns, entries, tool_tokens, fixed_tokens)
+    manifest = Manifest(
+        policy=name_of(policy),
+        provider=provider,
+        counter=counter_name,
+        model=model,
+        system=system,
+        question=question,
+        passages=list(passages),
+        **manifest,
+    )
+    return Context(entries, manifest, form)
+
+
+def _run(policy: Policy, draft: Draft) -> Draft:
+    """The draft through the policy; a function that gives a plain list of messages is taken at its word."""
+    stages = policy.stages if isinstance(policy, Pipeline) else (policy,)
+    for stage in stages:
+        result = stage(draft)
+        if not isinstance(result, Draft):
+            result = _from_list(result, draft, name_of(stage))
+        draft = result
+    return draft
+
+
+def _from_list(result: Any, draft: Draft, name: str) -> Draft:
+    """A draft from the messages that a function chose; those that are the draft's own keep their positions."""
+    if not isinstance(result, (list, tuple)):
+        raise InvalidSpec(f"policy {name}: gave {type(result).__name__}, expected a Draft or a list of messages")
+    known = {id(e.message): e for t in draft.in_order() for e in t.entries} | {id(e.message): e for e in draft.opening}
+    messages = [m if isinstance(m, Message) else one for m in result for one in ([m] if isinstance(m, Message) else formats.read([m]))]
+    at = draft.start
+    entries = []
+    for message in messages:
+        found = known.get(id(message))
+        at = found.position if found is not None else at
+        entries.append(found or Entry(at, message, changed=name))
+    head = 0
+    while head < len(entries) and entries[head].message.role == "system":
+        head += 1
+    turns = list(TurnReader(draft.desk.reader.findings).newest_first(reversed(entries[head:])))
+    draft.desk.log.cut(draft.start, draft.desk.source.end, name)
+    return Draft(tuple(entries[:head]), tuple(turns), draft.desk, draft.start, draft.anchors)
+
+
+def _pinned(source: Source, reader: TurnReader, pinned: frozenset[int]) -> list[Turn]:
+    """Turns reduced to their question and the steps that hold a pinned entry."""
+    out = []
+    for chunk in source.around(sorted(pinned)):
+        turn = TurnReader(written_results=reader.written).build(list(chunk))
+        if turn is not None:
+            steps = tuple(s for s in turn.steps if any(e.position in pinned for e in s.entries))
+            if steps or (turn.user is not None and turn.user.position in pinned):
+                out.append(Turn(turn.user, steps))
+    return out
+
+
+def _verify(entries: Sequence[Entry], desk: Desk, turns: Sequence[Turn]) -> None:
+    """Nothing leaves that the provider would refuse. An empty thread gives an empty context: no question, no request."""
+    found = check_messages([e.message for e in entries], desk.wire.rules)
+    found = [v for v in found if v.rule != "empty-list"] if not turns else found
+    if found:
+        raise InvalidContext(
+            f"the context breaks {len(found)} rules of {desk.wire.rules.name}, first {found[0]}: a policy of your own may have "
+            "split a tool call from its result; if not, please report this",
+            violations=found,
+        )
+
+
+def _manifest(draft: Draft, turns: Sequence[Turn], entries: Sequence[Entry], tools: int, fixed: int) -> dict[str, Any]:
+    desk = draft.desk
+    kept = {e.position for t in turns for e in t.entries if not e.made} | {e.position for e in draft.opening if e.position >= 0}
+    kept |= {e.position for t in turns for e in t.entries if e.made and e.changed != "made"}
+    spans = ranges(sorted(kept))
+    system = sum(desk.tokens(e) for e in entries if e.message.role == "system")
+    body = sum(desk.tokens(e) for e in entries if e.message.role != "system")
+    tokens = {"system": system, "tools": tools, "passages": fixed, "messages": body, "correction": desk.correction}
+    tokens = {name: n for name, n in tokens.items() if n}
+    tokens["total"] = sum(tokens.values())
+    if desk.log.budget is not None:
+        tokens["budget"] = desk.log.budget
+    return {
+        "end": desk.source.end,
+        "kept": spans,
+        "left_out": left_out(spans, desk.source.end, desk.log),
+        "changed": [(e.position, e.changed) for e in entries if e.changed and e.changed != "made" and e.position >= 0],
+        "made": sum(e.made for e in entries),
+        "tokens": tokens,
+    }
+
+
+def _message_counter(given: Any) -> Callable[[Message], int]:
+    count_text = counter(given)
+    return lambda message: count_message(message, count_text)
+
+
+def _counter_name(given: Any) -> str:
+    return given if isinstance(given, str) else getattr(given, "__name__", type(given).__name__)

@@ -1,0 +1,137 @@
+"""A plain list of messages as a source: converted and counted only as far as it is pulled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
+from typing import Any
+
+from novelo import formats
+from novelo.errors import InvalidMessage
+from novelo.formats.openai import from_openai
+from novelo.messages import Message
+from novelo.transcript import MADE, Entry
+
+MAX_MESSAGES = 10_000_000
+
+
+class ListSource:
+    """Messages of any form that `formats.detect` knows; OpenAI dicts and LangChain messages are converted when pulled."""
+
+    def __init__(self, given: Sequence[Any], count: Callable[[Message], int]) -> None:
+        """
+        Raises:
+            InvalidMessage: not a list of messages.
+        """
+        if not isinstance(given, (list, tuple)):
+            raise InvalidMessage(f"expected a list of messages, got {type(given).__name__}")
+        self.form = formats.detect(given)
+        self._given: Sequence[Any] = given if self.form in ("openai", "langchain", "message") else formats.read(given, self.form)
+        self._sourced = self._given is given
+        self._convert = _converter(self.form if self._sourced else "message")
+        self._count = count
+        self._known: dict[int, Entry] = {}
+        self._sums: list[int] | None = None
+        self.end = len(self._given)
+        self.begin = 0
+        while self.begin < self.end and self.entry(self.begin).message.role == "system":
+            self.begin += 1
+
+    def entry(self, position: int) -> Entry:
+        """The entry at a position, converted once."""
+        found = self._known.get(position)
+        if found is None:
+            given = self._given[position]
+            found = Entry(position, self._convert(given), source=given if self._sourced else None)
+            self._known[position] = found
+        return found
+
+    def opening(self) -> list[Entry]:
+        """The system messages at the head."""
+        return [self.entry(i) for i in range(self.begin)]
+
+    def newest_first(self) -> Iterator[Entry]:
+        """Entries from the end down to `begin`."""
+        return map(self.entry, range(self.end - 1, self.begin - 1, -1))
+
+    def oldest_first(self) -> Iterator[Entry]:
+        """Entries from `begin` up."""
+        return map(self.entry, range(self.begin, self.end))
+
+    def around(self, positions: Sequence[int]) -> list[list[Entry]]:
+        """The entries of the turns in which the positions stand."""
+        out, done = [], set()
+        for position in sorted(set(positions)):
+            if not self.begin <= position < self.end:
+                continue
+            first = position
+            while first > self.begin and self.entry(first).message.role != "user":
+                first -= 1
+            if first in done:
+                continue
+            done.add(first)
+            last = first + 1
+            while last < self.end and self.entry(last).message.role != "user":
+                last += 1
+            out.append([self.entry(i) for i in range(first, last)])
+        return out
+
+    def position_of(self, name: int | str) -> int | None:
+        """The position of a message by its place or its id."""
+        if isinstance(name, int):
+            return name if 0 <= name < self.end else None
+        return next((i for i in range(self.end) if self.entry(i).message.id == name), None)
+
+    @property
+    def turn_count(self) -> int:
+        """User messages in the list; made ones do not count."""
+        return sum(e.message.role == "user" and not _is_made(e) for e in self.oldest_first())
+
+    @property
+    def message_count(self) -> int:
+        """Messages behind the opening; made ones do not count."""
+        return sum(not _is_made(e) for e in self.oldest_first())
+
+    def messages_before(self, entry: Entry) -> int:
+        """Messages between the opening and this entry; made ones do not count."""
+        return sum(not _is_made(self.entry(i)) for i in range(self.begin, entry.position))
+
+    @property
+    def tokens_total(self) -> int:
+        """Tokens of all messages behind the opening; all are counted once."""
+        return self._running()[-1]
+
+    def tokens_before(self, entry: Entry) -> int:
+        """Tokens of the messages between the opening and this entry."""
+        return self._running()[entry.position - self.begin]
+
+    def _running(self) -> list[int]:
+        if self._sums is None:
+            self._sums = [0, *accumulate(map(self._tokens, self.oldest_first()))]
+        return self._sums
+
+    def _tokens(self, entry: Entry) -> int:
+        if entry.tokens < 0:
+            entry.tokens = self._count(entry.message)
+        return entry.tokens
+
+
+def _is_made(entry: Entry) -> bool:
+    content = entry.message.content
+    return isinstance(content, str) and content in MADE
+
+
+def _converter(form: str) -> Callable[[Any], Message]:
+    if form == "openai":
+        return from_openai
+    if form == "langchain":
+        from novelo.formats.langchain import from_langchain
+
+        return from_langchain
+    return _as_is
+
+
+def _as_is(message: Any) -> Message:
+    if not isinstance(message, Message):
+        raise InvalidMessage(f"expected a message, got {type(message).__name__}")
+    return message

@@ -1,0 +1,99 @@
+"""What one call was given, and why the rest was not: small, so that every call can leave one behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from novelo.context.draft import Log
+
+
+class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The record of one context. Positions are those of the transcript; ranges are half-open: [start, stop).
+
+    Attributes:
+        policy: the spec; provider and counter likewise.
+        end: one past the newest position there was.
+        kept: ranges that went in.
+        left_out: [start, stop, rule] for every entry that did not.
+        changed: [position, rule] for every entry that went in altered.
+        made: messages that we made up to keep the list valid.
+        tokens: by part: system, tools, passages, messages, total; and `budget` if one applied.
+        system: the system prompt, if it was given with the call.
+        question: the standalone question, where one was made; passages: what was retrieved for it.
+    """
+
+    policy: str
+    provider: str = "openai"
+    counter: str = "estimate"
+    end: int = 0
+    kept: list[tuple[int, int]] = []
+    left_out: list[tuple[int, int, str]] = []
+    changed: list[tuple[int, str]] = []
+    made: int = 0
+    tokens: dict[str, int] = {}
+    system: str | None = None
+    question: str | None = None
+    passages: list[dict[str, Any]] = []
+    model: str | None = None
+
+
+def ranges(positions: Iterable[int]) -> list[tuple[int, int]]:
+    """Half-open ranges that cover sorted positions.
+
+    Example: 0 1 2 5 6 -> (0, 3) (5, 7).
+    """
+    out: list[tuple[int, int]] = []
+    for position in positions:
+        if out and out[-1][1] == position:
+            out[-1] = (out[-1][0], position + 1)
+        else:
+            out.append((position, position + 1))
+    return out
+
+
+def left_out(kept: list[tuple[int, int]], end: int, log: Log) -> list[tuple[int, int, str]]:
+    """What the kept ranges leave of [0, end), each with its rule.
+
+    An entry that no rule names was not there to be read: hidden, deleted, or replaced by the system prompt of the call.
+    """
+    gaps = []
+    at = 0
+    for start, stop in [*kept, (end, end)]:
+        if at < start:
+            gaps.append((at, start))
+        at = max(at, stop)
+    edges = sorted({p for start, stop, _ in log.cuts for p in (start, stop)} | {q for p in log.singles for q in (p, p + 1)})
+    out: list[tuple[int, int, str]] = []
+    for start, stop in gaps:
+        points = [start, *(p for p in edges if start < p < stop), stop]
+        for a, b in zip(points, points[1:], strict=False):
+            why = log.singles.get(a) or next((w for x, y, w in log.cuts if x <= a < y), "hidden")
+            if out and out[-1][1] == a and out[-1][2] == why:
+                out[-1] = (out[-1][0], b, why)
+            else:
+                out.append((a, b, why))
+    return out
+
+
+def explain(manifest: Manifest) -> str:
+    """The manifest in words, a line an idea."""
+    inside = sum(stop - start for start, stop in manifest.kept)
+    parts = ", ".join(f"{name} {n}" for name, n in manifest.tokens.items() if n and name not in ("total", "budget"))
+    total = manifest.tokens.get("total", 0)
+    budget = manifest.tokens.get("budget")
+    lines = [f"{inside} of {manifest.end} messages under {manifest.policy} for {manifest.provider}"]
+    lines.append(f"{total} tokens by {manifest.counter}" + (f" of {budget}" if budget else "") + (f" ({parts})" if parts else ""))
+    if manifest.kept:
+        lines.append("in: " + ", ".join(_span(a, b) for a, b in manifest.kept))
+    lines += [f"out: {_span(a, b)}, by {why}" for a, b, why in manifest.left_out]
+    lines += [f"changed: {_span(p, p + 1)}, by {why}" for p, why in manifest.changed]
+    if manifest.made:
+        lines.append(f"made up to keep the list valid: {manifest.made}")
+    return "\n".join(lines)
+
+
+def _span(start: int, stop: int) -> str:
+    return f"message {start}" if stop == start + 1 else f"messages {start} to {stop - 1}"
