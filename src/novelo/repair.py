@@ -76,7 +76,7 @@ def repair(messages: Sequence[Any], provider: str = "openai") -> Repaired:
     turns = list(reader.newest_first(source.newest_first()))
     turns.reverse()
     opening = [e for e in source.opening() if e.message.text.strip()]
-    out = Wire(rules).assemble(opening, turns)
+    out = Wire(rules, begin=source.begin).assemble(opening, turns)
     changes = _changes(given, out, reader.findings.left_out)
     return Repaired(_written(out, source.form), changes)
 

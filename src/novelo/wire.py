@@ -23,9 +23,16 @@ KEEPS_THOUGHTS = ("anthropic", "gemini")  # whose lists have a place for signed 
 class Wire:
     """Turns written in one dialect. Values only; nothing is stored."""
 
-    def __init__(self, rules: Dialect, model: str | None = None) -> None:
+    def __init__(self, rules: Dialect, model: str | None = None, begin: int = 0) -> None:
+        """
+        Args:
+            rules: the dialect.
+            model: the model's name, if known; thoughts of others are left out.
+            begin: the first position behind the system messages.
+        """
         self.rules = rules
         self.model = model
+        self.begin = begin
 
     def turn(self, turn: Turn, newest: bool, first: bool = False) -> list[Entry]:
         """The entries of a turn as they will be sent.
@@ -45,19 +52,25 @@ class Wire:
             out.append(Entry(place, Message("user", OPENING, meta={"made": "opening"}), changed="made", made=True))
         for step in turn.steps:
             out.extend(self.step(step))
-        if not newest and not rules.user_after_result and turn.steps and turn.steps[-1].results:
-            last = turn.steps[-1].results[-1]
-            closing = Message("assistant", NO_ANSWER, meta={"made": "no answer"})
-            out.append(Entry(last.position, closing, changed="made", made=True))
+        if not newest and not rules.user_after_result:
+            said = next((s for s in reversed(turn.steps) if s.head.message.role != "system"), None)
+            if said is not None and said.results:
+                closing = Message("assistant", NO_ANSWER, meta={"made": "no answer"})
+                out.append(Entry(said.results[-1].position, closing, changed="made", made=True))
         return out
 
     def needs_opening(self, turn: Turn) -> bool:
-        """Whether a turn without a question cannot open a list of this dialect as it stands."""
-        if self.rules.opens_with_user:
+        """Whether a turn without a question cannot open a list of this dialect as it stands.
+
+        Where the provider lets the assistant open, a greeting that opened the thread is left as it was; what only a cut or
+        a gap has brought to the front gets a made question.
+        """
+        if self.rules.opens_with_user or not turn.steps:
             return True
-        if self.rules.opens_with_call:
-            return bool(turn.steps) and turn.steps[0].head.message.role == "assistant" and bool(turn.steps[0].head.changed)
-        return any(step.head.message.tool_calls for step in turn.steps)
+        head = turn.steps[0].head
+        if head.changed or head.position != self.begin:
+            return True
+        return not self.rules.opens_with_call and any(step.head.message.tool_calls for step in turn.steps)
 
     def step(self, step: Step) -> Iterable[Entry]:
         """The entries of a step: thoughts of other models left out, ids in the provider's form, tools as text if it has none."""

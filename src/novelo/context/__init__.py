@@ -17,7 +17,7 @@ from novelo.context.listing import ListSource
 from novelo.context.manifest import Manifest, explain, left_out, ranges
 from novelo.context.spec import Pipeline, Policy, name_of, parse
 from novelo.errors import InvalidContext, InvalidSpec
-from novelo.messages import Message
+from novelo.messages import Message, is_blank
 from novelo.protocol import check_messages, dialect
 from novelo.tokens import count_message, count_tools, counter
 from novelo.transcript import Entry, Step, Turn, TurnReader
@@ -29,7 +29,7 @@ __all__ = ["Context", "Draft", "Entry", "Manifest", "Policy", "Source", "Step", 
 class Context:
     """The messages of one call, what they weigh, and why each of the others is not among them."""
 
-    def __init__(self, entries: Sequence[Entry], manifest: Manifest, form: str, written: Sequence[Message] = ()) -> None:
+    def __init__(self, entries: Sequence[Entry], manifest: Manifest, form: str) -> None:
         self.entries = tuple(entries)
         self.manifest = manifest
         self.form = form
@@ -90,7 +90,7 @@ def compose(
         ContextTooSmall: a budget cannot be kept.
     """
     count = _message_counter(counter)
-    source = ListSource(messages, count)
+    source = ListSource(messages, count, "" if dialect(provider).tools else WRITTEN_RESULT)
     chosen = [source.position_of(pin) for pin in pins]
     if None in chosen:
         raise InvalidSpec(f"pins: no message {[p for p in pins][chosen.index(None)]!r} in a list of {source.end}")
@@ -139,7 +139,7 @@ def compose_source(
     tool_tokens = count_tools(list(tools), count_text=None) if tools else 0
     desk = Desk(
         source=source,
-        wire=Wire(dialect(provider), model),
+        wire=Wire(dialect(provider), model, source.begin),
         count=count,
         reader=reader,
         fixed_tokens=fixed_tokens + tool_tokens,
@@ -147,7 +147,9 @@ def compose_source(
         window=window,
         pinned=frozenset(pins),
     )
-    draft = Draft(tuple(opening), Pulled(reader.newest_first(source.newest_first())), desk, source.begin)
+    desk.log.singles.update((e.position, "says nothing") for e in opening if is_blank(e.message))
+    opening = tuple(e for e in opening if not is_blank(e.message))
+    draft = Draft(opening, Pulled(reader.newest_first(source.newest_first())), desk, source.begin)
     if pins:
         draft = draft.anchored(_pinned(source, reader, desk.pinned))
     draft = _run(policy, draft)

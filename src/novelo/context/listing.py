@@ -18,8 +18,12 @@ MAX_MESSAGES = 10_000_000
 class ListSource:
     """Messages of any form that `formats.detect` knows; OpenAI dicts and LangChain messages are converted when pulled."""
 
-    def __init__(self, given: Sequence[Any], count: Callable[[Message], int]) -> None:
+    def __init__(self, given: Sequence[Any], count: Callable[[Message], int], written: str = "") -> None:
         """
+        Args:
+            given: the messages.
+            count: message -> tokens.
+            written: how a user message begins that holds tool results as text (templates without tools).
         Raises:
             InvalidMessage: not a list of messages.
         """
@@ -30,6 +34,7 @@ class ListSource:
         self._sourced = self._given is given
         self._convert = _converter(self.form if self._sourced else "message")
         self._count = count
+        self._written = written
         self._known: dict[int, Entry] = {}
         self._sums: list[int] | None = None
         self.end = len(self._given)
@@ -85,16 +90,16 @@ class ListSource:
     @property
     def turn_count(self) -> int:
         """User messages in the list; made ones do not count."""
-        return sum(e.message.role == "user" and not _is_made(e) for e in self.oldest_first())
+        return sum(e.message.role == "user" and not self._is_made(e) for e in self.oldest_first())
 
     @property
     def message_count(self) -> int:
         """Messages behind the opening; made ones do not count."""
-        return sum(not _is_made(e) for e in self.oldest_first())
+        return sum(not self._is_made(e) for e in self.oldest_first())
 
     def messages_before(self, entry: Entry) -> int:
         """Messages between the opening and this entry; made ones do not count."""
-        return sum(not _is_made(self.entry(i)) for i in range(self.begin, entry.position))
+        return sum(not self._is_made(self.entry(i)) for i in range(self.begin, entry.position))
 
     @property
     def tokens_total(self) -> int:
@@ -115,10 +120,9 @@ class ListSource:
             entry.tokens = self._count(entry.message)
         return entry.tokens
 
-
-def _is_made(entry: Entry) -> bool:
-    content = entry.message.content
-    return isinstance(content, str) and content in MADE
+    def _is_made(self, entry: Entry) -> bool:
+        content = entry.message.content
+        return isinstance(content, str) and (content in MADE or (bool(self._written) and content.startswith(self._written)))
 
 
 def _converter(form: str) -> Callable[[Any], Message]:

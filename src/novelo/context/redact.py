@@ -1,14 +1,16 @@
 """Masks what must not leave: secrets, card numbers, e-mail addresses, Brazilian tax ids, or a pattern of your own.
 
 The transcript is not touched (that is `thread.redact`); this is a mask on the way out, over every text, result and
-argument of the context. Masks are fixed texts that no pattern matches, so masking twice changes nothing.
+argument of the context. The newest question goes out as it was asked: the model is to act on it ("my address is …, find my
+order"), and it is masked from the next question on. The word `question` masks it too. Masks are fixed texts that no pattern
+matches, so masking twice changes nothing.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -69,6 +71,7 @@ class Redact:
 
     kinds: tuple[str, ...] = ("secrets",)
     patterns: tuple[str, ...] = ()
+    question: bool = False
 
     def __post_init__(self) -> None:
         unknown = [k for k in self.kinds if k not in MASKS]
@@ -81,13 +84,17 @@ class Redact:
                 raise InvalidSpec(f"redact pattern {pattern!r}: {error}") from error
 
     def __str__(self) -> str:
-        return "redact:" + ",".join(self.kinds + tuple(f"pattern={p}" for p in self.patterns))
+        return "redact:" + ",".join(self.kinds + tuple(f"pattern={p}" for p in self.patterns) + ("question",) * self.question)
 
     def __call__(self, draft: Draft) -> Draft:
-        """The draft with every match masked, the system message and the newest question too."""
-        masked = draft.mapped(self._turn)
-        opening = tuple(self._entry(entry) for entry in draft.opening)
-        return Draft(opening, masked.turns, masked.desk, masked.start, masked.anchors)
+        """The draft with every match masked, the system message too."""
+        newest = None if self.question else next((t.user for t in draft.turns if t.user is not None), None)
+
+        def turn(given: Turn) -> Turn:
+            user = given.user if given.user is None or given.user is newest else self._entry(given.user)
+            return Turn(user, tuple(Step(self._entry(s.head), tuple(map(self._entry, s.results))) for s in given.steps))
+
+        return replace(draft.mapped(turn), opening=tuple(map(self._entry, draft.opening)))
 
     def text(self, text: str) -> str:
         """A text with every match masked."""
@@ -97,10 +104,6 @@ class Redact:
         for pattern in self.patterns:
             text = re.sub(pattern, "[redacted]", text)
         return text
-
-    def _turn(self, turn: Turn) -> Turn:
-        user = None if turn.user is None else self._entry(turn.user)
-        return Turn(user, tuple(Step(self._entry(s.head), tuple(map(self._entry, s.results))) for s in turn.steps))
 
     def _entry(self, entry: Entry) -> Entry:
         message = self.message(entry.message)

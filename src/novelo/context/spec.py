@@ -102,7 +102,7 @@ USAGE = {
     "drop_oldest": "use drop_oldest:2messages",
     "clear_tools": "use clear_tools:keep=3",
     "strip_media": "use strip_media:keep=1turn",
-    "redact": "use redact:secrets,cards,emails",
+    "redact": "use redact:secrets,cards,emails; the word question masks the newest question too",
 }
 
 
@@ -150,7 +150,8 @@ def _strip_media(items: _Items) -> Policy:
 def _redact(items: _Items) -> Policy:
     items.only("pattern", words=True)
     kinds = ((items.head,) if items.head else ()) + items.words
-    return Redact(kinds or (() if "pattern" in items.named else ("secrets",)), tuple(items.named.get("pattern", ())))
+    question, kinds = "question" in kinds, tuple(k for k in kinds if k != "question")
+    return Redact(kinds or (() if "pattern" in items.named else ("secrets",)), tuple(items.named.get("pattern", ())), question)
 
 
 STAGES: dict[str, Callable[[_Items], Policy]] = {
