@@ -23,7 +23,7 @@ PACKAGE = Path(novelo.__file__).parent
 LAYERS = {
     layer: frozenset(heads.split())
     for layer, heads in {
-        "core": "errors messages protocol turns wire transcript context tokens _estimate usage facts"
+        "core": "errors messages protocol repair wire transcript context tokens _estimate usage facts"
         " compaction retrieval formats backtest",
         "outside": "models retrievers stores",
         "shell": "memory aio worker connect privacy",
