@@ -23,7 +23,7 @@ PACKAGE = Path(novelo.__file__).parent
 LAYERS = {
     layer: frozenset(heads.split())
     for layer, heads in {
-        "core": "errors messages protocol repair wire transcript context tokens _estimate usage facts"
+        "core": "errors messages protocol repair wire transcript context tokens _estimate _media usage facts"
         " compaction retrieval formats backtest",
         "outside": "models retrievers stores",
         "shell": "memory aio worker connect privacy",
@@ -49,7 +49,7 @@ ALLOWED_IN: dict[str, frozenset[str]] = {
     "bpe_openai": frozenset(["tokens"]),
     "dotenv": frozenset(["cli", "connect"]),
     "hypothesis": frozenset(["testing"]),
-    "langchain": frozenset(["models.langchain", "integrations.langchain"]),
+    "langchain": frozenset(["models.langchain", "tokens", "integrations.langchain"]),
     "langchain_core": frozenset(["formats.langchain", "models.langchain", "tokens", "integrations.langchain"]),
     "openai": frozenset(["models.openai"]),
     "prompt_toolkit": frozenset(["cli"]),
