@@ -70,7 +70,10 @@ class MissingExtra(NoveloError, ImportError):
 class ModelFailed(NoveloError):
     """The model refused, failed or timed out."""
 
-    status: int | None = None
+    status: int | None = None  # of HTTP
+    code: str | None = None  # the provider's word for it
+    retryable: bool = False  # the same request may pass later
+    overflow: bool = False  # the context was too long: a shorter one may pass
 
 
 class StoreError(NoveloError):

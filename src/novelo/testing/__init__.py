@@ -1,0 +1,5 @@
+"""Doubles and generators for tests of programs that use Novelo. Strategies: `from novelo.testing import strategies`."""
+
+from novelo.testing.scripted import OutOfReplies, ScriptedModel
+
+__all__ = ["OutOfReplies", "ScriptedModel"]
