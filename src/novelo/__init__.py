@@ -1,3 +1,83 @@
-"""Novelo: the memory of a conversation. Everything is kept, little is sent, and what is sent is always valid."""
+"""Novelo: the memory of a conversation. Everything is kept, little is sent, and what is sent is always valid.
 
-__all__: list[str] = []
+To follow one user message through the files:
+
+    turn.py         the turn: append the question, compose, append the answer
+    thread.py       the thread: its transcript and its contexts        memory.py   the store's threads, leases, counters
+    stores/         where entries are kept                             source.py   a thread read backwards
+    transcript.py   entries -> turns of steps, newest first
+    context/        policies: draft in, draft out; compose()
+    wire.py         turns -> the list of one provider's dialect        protocol.py the table of legal moves, check()
+    formats/        our messages <-> OpenAI, Anthropic, LangChain
+"""
+
+from novelo.aio import AsyncMemory, open_async
+from novelo.connect import open_memory as open  # noqa: A004
+from novelo.context import Context, Draft, compose
+from novelo.errors import (
+    ContextTooSmall,
+    ImportFailed,
+    InvalidContext,
+    InvalidHistory,
+    InvalidMessage,
+    InvalidSpec,
+    KeyConflict,
+    LeaseLost,
+    MissingExtra,
+    ModelFailed,
+    NoveloError,
+    SchemaTooNew,
+    StorageCorrupt,
+    StorageFull,
+    StorageReadOnly,
+    StorageUnavailable,
+    StoreError,
+    ThreadBusy,
+    ThreadErased,
+    TurnClosed,
+    UnknownEntry,
+)
+from novelo.memory import Memory
+from novelo.messages import Message
+from novelo.protocol import Violation
+from novelo.repair import Repaired, check, repair
+from novelo.thread import Thread
+from novelo.turn import LiveTurn
+
+__all__ = [
+    "AsyncMemory",
+    "Context",
+    "ContextTooSmall",
+    "Draft",
+    "ImportFailed",
+    "InvalidContext",
+    "InvalidHistory",
+    "InvalidMessage",
+    "InvalidSpec",
+    "KeyConflict",
+    "LeaseLost",
+    "LiveTurn",
+    "Memory",
+    "Message",
+    "MissingExtra",
+    "ModelFailed",
+    "NoveloError",
+    "Repaired",
+    "SchemaTooNew",
+    "StorageCorrupt",
+    "StorageFull",
+    "StorageReadOnly",
+    "StorageUnavailable",
+    "StoreError",
+    "Thread",
+    "ThreadBusy",
+    "ThreadErased",
+    "TurnClosed",
+    "UnknownEntry",
+    "Violation",
+    "check",
+    "compose",
+    "open",
+    "open_async",
+    "repair",
+]

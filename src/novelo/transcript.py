@@ -54,11 +54,12 @@ class Entry(msgspec.Struct, eq=False):
     source: Any = None
     changed: str = ""
     made: bool = False
+    stored: int = 0  # tokens as the transcript counted them, whatever became of the message on its way
 
     def altered(self, message: Message, rule: str) -> Entry:
         """The entry with another message in its place, and the rule that did it."""
         rules = f"{self.changed}, {rule}" if self.changed and rule not in self.changed else rule
-        return Entry(self.position, message, -1, self.turn, self.running, None, rules, self.made)
+        return Entry(self.position, message, -1, self.turn, self.running, None, rules, self.made, self.stored)
 
 
 class Step(msgspec.Struct, frozen=True, eq=False):
@@ -281,7 +282,7 @@ class _Open:
         if entry.message.tool_call_id != name:
             entry = entry.altered(msgspec.structs.replace(entry.message, tool_call_id=name), "call id")
         elif moved:
-            entry = Entry(entry.position, entry.message, entry.tokens, entry.turn, entry.running, entry.source, "moved to its call", entry.made)
+            entry = msgspec.structs.replace(entry, changed="moved to its call")
         self.results[slot] = entry
         self.arrived.append(entry)
         self.moved = self.moved or moved
@@ -332,7 +333,7 @@ def _marked(entry: Entry) -> Entry:
 
 
 def _as_made(entry: Entry) -> Entry:
-    return Entry(entry.position, entry.message, entry.tokens, entry.turn, entry.running, entry.source, entry.changed, True)
+    return msgspec.structs.replace(entry, made=True)
 
 
 def _with_content(entry: Entry) -> Entry:

@@ -1,0 +1,165 @@
+"""The same names, awaited: every database call runs on a worker thread, shielded, so that a cancelled request never tears a write.
+
+    memory = novelo.open_async("sqlite:///chat.db")
+    async with memory.thread("t").turn("question") as turn:
+        reply = await client.chat.completions.create(model=…, messages=await turn.messages())
+        await turn.reply(reply)
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator
+from types import TracebackType
+from typing import Any, TypeVar
+
+import anyio
+import anyio.to_thread
+
+from novelo.formats.reply import StreamReader
+from novelo.memory import Memory
+from novelo.stores.base import Begun
+from novelo.thread import POLL_S, Thread
+from novelo.turn import DRAFT_S, LiveTurn
+
+T = TypeVar("T")
+
+
+async def threaded(function: Callable[..., T], *args: Any, **named: Any) -> T:
+    """Run a short call on a worker thread; a cancellation waits until it is done."""
+    with anyio.CancelScope(shield=True):
+        return await anyio.to_thread.run_sync(lambda: function(*args, **named))
+
+
+class _Awaited:
+    """Passes every method on to the object behind it, on a worker thread."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._inner, name)
+        if not callable(found):
+            return found
+
+        async def awaited(*args: Any, **named: Any) -> Any:
+            return _wrapped(await threaded(found, *args, **named))
+
+        awaited.__name__, awaited.__doc__ = name, found.__doc__
+        return awaited
+
+    def __repr__(self) -> str:
+        return f"Async{self._inner!r}"
+
+
+class AsyncMemory(_Awaited):
+    """`Memory`, awaited; usable at once, or with `async with`."""
+
+    def __await__(self) -> Generator[Any, None, AsyncMemory]:
+        async def itself() -> AsyncMemory:
+            return self
+
+        return itself().__await__()
+
+    async def __aenter__(self) -> AsyncMemory:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await threaded(self._inner.close)
+
+    def thread(self, thread_id: str, owner: str = "", **more: Any) -> AsyncThread:
+        """The handle of a thread; nothing is read or written yet."""
+        return AsyncThread(self._inner.thread(thread_id, owner, **more))
+
+
+class AsyncThread(_Awaited):
+    """`Thread`, awaited; `thread.state` is read with `await thread.get_state()`."""
+
+    def turn(self, question: Any, key: str | None = None, *, on_busy: str | None = None) -> AsyncTurn:
+        """A new turn; it begins where it is entered with `async with`."""
+        return AsyncTurn(self._inner.turn(question, key, on_busy=on_busy))
+
+    async def resume(self, *, on_busy: str | None = None) -> AsyncTurn:
+        """The newest turn again, where it stopped."""
+        return AsyncTurn(await threaded(self._inner.resume, on_busy=on_busy))
+
+    async def retry(self, *, on_busy: str | None = None) -> AsyncTurn:
+        """The last question again."""
+        return AsyncTurn(await threaded(self._inner.retry, on_busy=on_busy))
+
+    async def count(self) -> int:
+        """How many messages the thread has."""
+        return await threaded(len, self._inner)
+
+    async def get_state(self) -> dict[str, Any]:
+        """The thread's custom state."""
+        return await threaded(dict, self._inner.state)
+
+    async def set_state(self, **values: Any) -> None:
+        """Set keys of the thread's custom state."""
+        await threaded(self._inner._set, patch=values)
+
+
+class AsyncTurn(_Awaited):
+    """`LiveTurn`, awaited; `state` and `replayed` are plain attributes."""
+
+    _inner: LiveTurn
+
+    async def __aenter__(self) -> AsyncTurn:
+        thread = self._inner.thread
+        mode = self._inner._on_busy or thread.memory.on_busy
+        deadline = time.monotonic() + thread.memory.queue_s
+        pause = POLL_S[0]
+        while True:
+            found = await threaded(self._begin_once, mode)
+            if found:
+                return self
+            if mode == "reject" or time.monotonic() > deadline:
+                raise thread.busy(mode)
+            await anyio.sleep(random.uniform(pause / 2, pause))  # noqa: S311  jitter
+            pause = min(pause * 1.5, POLL_S[1])
+
+    def _begin_once(self, mode: str) -> bool:
+        found = self._inner.thread.try_begin(self._inner, mode)
+        if isinstance(found, Begun):
+            self._inner.begun(found)
+            return True
+        return False
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await threaded(self._inner.__exit__, kind, error, trace)
+
+    async def stream(self, chunks: AsyncIterable[Any]) -> AsyncIterator[str]:
+        """Passes on the text of a streamed answer, and stores the answer when the stream ends."""
+        turn = self._inner
+        turn._open()
+        reader = turn._stream = StreamReader()
+        kept_at = time.monotonic()
+        async for chunk in chunks:
+            text = reader.read(chunk)
+            now = time.monotonic()
+            if text and turn._first_token_at is None:
+                turn._first_token_at = now
+            if now - kept_at > DRAFT_S:
+                await threaded(turn.keep_draft)
+                kept_at = now
+            if text:
+                yield text
+        await threaded(turn._finish, reader)
+
+
+def _wrapped(value: Any) -> Any:
+    if isinstance(value, Thread):
+        return AsyncThread(value)
+    if isinstance(value, list) and value and isinstance(value[0], Thread):
+        return [AsyncThread(one) for one in value]
+    return AsyncTurn(value) if isinstance(value, LiveTurn) else value
+
+
+def open_async(url: str = "sqlite:///novelo.db", **options: Any) -> AsyncMemory:
+    """`novelo.open`, with the same names awaited."""
+    from novelo.connect import open_memory
+
+    memory: Memory = open_memory(url, **options)
+    return AsyncMemory(memory)

@@ -1,0 +1,91 @@
+"""From an address to a store, and from a name to a model: the one place that knows every backend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import unquote
+
+from novelo.errors import InvalidSpec
+from novelo.memory import Memory
+from novelo.stores.base import Store
+
+
+def connect(url: str, *, search: bool = True) -> Store:
+    """The store of an address.
+
+    Args:
+        url: "sqlite:///chat.db" (a file beside us), "sqlite:////var/lib/chat.db" (an absolute path), "sqlite://" (in memory),
+            "memory://" (the reference store, for tests), or a file's path ending in .db or .sqlite.
+        search: whether messages are indexed for search.
+    Raises:
+        InvalidSpec: no such kind of store.
+    """
+    if not isinstance(url, str):
+        raise InvalidSpec(f"database {url!r}: expected an address such as sqlite:///chat.db")
+    if url.startswith("sqlite:"):
+        from novelo.stores.sqlite import Database, SQLiteStore
+
+        path = url[len("sqlite:") :]
+        if path in ("", "//", "///", "///:memory:", ":memory:"):
+            return SQLiteStore(Database(""), search=search)
+        if not path.startswith("///"):
+            raise InvalidSpec(f"database {url!r}: expected sqlite:///file.db, or sqlite:////absolute/file.db")
+        return SQLiteStore(Database(unquote(path[3:])), search=search)
+    if url.startswith("memory:"):
+        from novelo.stores.reference import ReferenceStore
+
+        return ReferenceStore()
+    if "://" not in url and url.endswith((".db", ".sqlite", ".sqlite3")):
+        return connect("sqlite:///" + url, search=search)
+    raise InvalidSpec(f"database {url.split(':')[0]!r}: expected sqlite:///file.db, sqlite://, or memory://")
+
+
+def open_memory(
+    url: str = "sqlite:///novelo.db",
+    *,
+    policy: Any = "buffer",
+    counter: Any = "estimate",
+    on_busy: str = "queue",
+    queue_s: float = 60.0,
+    lease_s: float = 30.0,
+    system: str | Callable[[dict[str, Any]], str] | None = None,
+    search: bool = True,
+) -> Memory:
+    """Open a memory; the file and its folders are made if they are not there.
+
+    Args:
+        url: see `connect`.
+        policy: how contexts are composed, unless a thread or a call says otherwise.
+        counter: "estimate", "o200k", "cl100k", "langchain:<model>", or a function text -> tokens.
+        on_busy: what a turn does while another one of its thread is open: "queue", "reject", "interrupt".
+        queue_s: how long a queued turn waits.
+        lease_s: how long a turn of a dead machine blocks its thread.
+        system: the system prompt, or a function of the thread's state that gives it.
+        search: whether messages are indexed for search.
+    """
+    return Memory(
+        connect(url, search=search), policy=policy, counter=counter, on_busy=on_busy, queue_s=queue_s, lease_s=lease_s, system=system
+    )
+
+
+def model(name: str) -> Any:
+    """A model by name: "offline", "openai:<model>", "langchain:<provider:model>".
+
+    Raises:
+        InvalidSpec: no such kind of model.
+    """
+    kind, _, rest = name.partition(":")
+    if kind == "offline":
+        from novelo.models.offline import Offline
+
+        return Offline()
+    if kind == "openai":
+        from novelo.models import openai
+
+        return openai.load(rest)
+    if kind == "langchain":
+        from novelo.models import langchain
+
+        return langchain.load(rest)
+    raise InvalidSpec(f"model {name!r}: expected offline, openai:<model>, or langchain:<provider:model>")

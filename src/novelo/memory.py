@@ -1,0 +1,301 @@
+"""The memory: one store, its threads, and the rules that hold for all of them.
+
+`novelo.open("sqlite:///chat.db")` gives one; `memory.thread("id")` gives a thread; the rest of the way of a message is told
+in `turn.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import threading
+import time
+import uuid
+import weakref
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from novelo import formats
+from novelo.context import parse
+from novelo.context.manifest import Manifest
+from novelo.errors import InvalidSpec, NoveloError
+from novelo.messages import Message, Usage, encode
+from novelo.stores.base import Call, Hit, Lease, NewEntry, Receipt, Store, ThreadRow
+from novelo.stores.search import fold, query_words
+from novelo.thread import ON_BUSY, Thread
+from novelo.tokens import Correction, TextCounter, count_message, counter
+from novelo.turn import LiveTurn
+
+SCANNED = 2000  # newest messages that are looked through where there is no index
+_LIVE: weakref.WeakValueDictionary[str, Memory] = weakref.WeakValueDictionary()
+
+
+class Page(list[ThreadRow]):
+    """Threads of one page; `cursor` asks for the next one, None at the end."""
+
+    cursor: str | None = None
+
+
+class Memory:
+    """The threads of one store. Safe to use from several threads; close it at the end, or use it with `with`."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        policy: Any = "buffer",
+        counter: Any = "estimate",  # noqa: A002
+        on_busy: str = "queue",
+        queue_s: float = 60.0,
+        lease_s: float = 30.0,
+        system: str | Callable[[dict[str, Any]], str] | None = None,
+    ) -> None:
+        """See `novelo.open`."""
+        if on_busy not in ON_BUSY:
+            raise InvalidSpec(f"on_busy={on_busy!r}: expected one of {', '.join(ON_BUSY)}")
+        if not 0 < lease_s <= 86_400 or queue_s < 0:
+            raise InvalidSpec(f"lease_s={lease_s}, queue_s={queue_s}: expected a lease of up to a day and a wait of 0 or more")
+        self.store = store
+        self.policy = parse(policy)
+        self.counter: TextCounter = _counter(counter)
+        self.on_busy, self.queue_s, self.lease_s, self.system = on_busy, queue_s, lease_s, system
+        self._name = uuid.uuid4().hex[:12]
+        self._holder = f"{_machine()}|{os.getpid()}|{_started(os.getpid())}|{self._name}"
+        self._corrections: dict[str | None, Correction] = {}
+        self._live: weakref.WeakSet[LiveTurn] = weakref.WeakSet()
+        self._stop = threading.Event()
+        self._heart: threading.Thread | None = None
+        _LIVE[self._name] = self
+
+    def __enter__(self) -> Memory:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the store. Turns that are still open are lost to this process; others mark them interrupted."""
+        self._stop.set()
+        self._live = weakref.WeakSet()
+        _LIVE.pop(self._name, None)
+        self.store.close()
+
+    # ------------------------------------------------------------------------------------------ threads
+    def thread(self, thread_id: str, owner: str = "", *, policy: Any = None, system: Any = None) -> Thread:
+        """The handle of a thread; nothing is read or written yet.
+
+        Args:
+            thread_id: any text of 1 to 1000 characters.
+            owner: whose thread it is; part of its key, so that equal ids of two owners are two threads.
+            policy, system: instead of the memory's.
+        """
+        return Thread(self, owner, thread_id, policy, system)
+
+    def new_id(self) -> str:
+        """A thread id that nobody can guess."""
+        return secrets.token_urlsafe(12)
+
+    def threads(
+        self, owner: str | None = None, search: str | None = None, tag: str | None = None, cursor: str | None = None, limit: int = 50
+    ) -> Page:
+        """Threads, the last used first.
+
+        Args:
+            owner: only this owner's; None is everybody's.
+            search: words of the title, the id, or of what was said.
+            tag: only those with this tag.
+            cursor: `page.cursor` of the page before.
+            limit: threads of a page.
+        """
+        if not 1 <= limit <= 100_000:
+            raise InvalidSpec(f"limit={limit}: expected 1 to 100000")
+        rows = self.store.threads(owner=owner, search=search, tag=tag, limit=limit + 1, cursor=_read_cursor(cursor))
+        page = Page(rows[:limit])
+        if search and cursor is None:
+            known = {row.key for row in page}
+            for hit in self.search(search, owner=owner, limit=200):
+                row = self.store.thread(self.store.key_of(hit.owner, hit.thread_id))
+                if row is not None and row.key not in known and (tag is None or tag in row.tags):
+                    known.add(row.key)
+                    page.append(row)
+        page.cursor = f"{rows[limit - 1].updated!r}:{rows[limit - 1].key.hex()}" if len(rows) > limit else None
+        return page
+
+    def search(self, words: str, *, owner: str | None = None, thread: Thread | None = None, limit: int = 20) -> list[Hit]:
+        """Messages that hold all the words, the best first; in one thread, of one owner, or of all."""
+        wanted = query_words(words)
+        if not wanted:
+            return []
+        if not getattr(self.store, "indexed", True):
+            return self._scan(set(wanted), thread, limit) if thread is not None else []
+        if thread is None:
+            return self.store.search(wanted, None, owner, limit)
+        hits, row, below = [], thread.row, 1 << 60
+        while row is not None:
+            hits += [h for h in self.store.search(wanted, row.key, None, limit) if h.entry.position < below]
+            below = min(below, row.fork_at)
+            row = self.store.thread(row.parent) if row.parent is not None else None
+        return sorted(hits, key=lambda hit: -hit.score)[:limit]
+
+    def _scan(self, wanted: set[str], thread: Thread, limit: int) -> list[Hit]:
+        found = thread.messages(limit=SCANNED, newest_first=True)
+        hits = [Hit(e, 1.0, thread.thread_id, thread.owner) for e in found if wanted <= set(fold(e.text).split())]
+        return hits[:limit]
+
+    def usage(self, owner: str | None = None) -> list[tuple[str, str, Call]]:
+        """The ledger of an owner, or of all: owner, thread id, call."""
+        return self.store.calls(None, owner)
+
+    def erase_owner(self, owner: str) -> list[Receipt]:
+        """Erase all threads of an owner; a receipt for each."""
+        out = []
+        while rows := self.store.threads(owner=owner, search=None, tag=None, limit=500, cursor=None):
+            out += [self.store.erase(row.key, time.time()) for row in rows]
+        return out
+
+    def import_file(self, path: str | Path, *, owner: str = "", thread_id: str | None = None) -> list[Thread]:
+        """Threads from a file of any kind that `novelo.portable` knows; all of it, or nothing.
+
+        Raises:
+            ImportFailed: the file cannot be read; the text names the line and the field.
+        """
+        from novelo.portable import import_file
+
+        return import_file(self, path, owner=owner, thread_id=thread_id)
+
+    import_ = import_file
+
+    # ------------------------------------------------------------------------------------------ for threads and turns
+    def parsed(self, policy: Any) -> Any:
+        """A policy from whatever stands for one."""
+        return parse(policy)
+
+    def count(self, message: Message) -> int:
+        """Tokens of a message."""
+        return count_message(message, self.counter)
+
+    def sound(self, message: Message) -> Message:
+        """The message as it can be stored: lone surrogates replaced, everything data."""
+        return formats.normalize(message)
+
+    def new_entry(self, message: Message) -> NewEntry:
+        """A message with its tokens and the words it is found by."""
+        message = formats.normalize(message)
+        words = fold(message.text) if getattr(self.store, "indexed", False) else ""
+        return NewEntry(message, self.count(message), words)
+
+    def fingerprint(self, message: Message) -> bytes:
+        """The hash by which a repeated request is recognised."""
+        return blake2b(encode(formats.normalize(message)), digest_size=16).digest()
+
+    def lease(self) -> Lease:
+        """Our lease as of now."""
+        return Lease(self._holder, self.lease_s, time.time(), _alive)
+
+    def scrub(self) -> None:
+        """See to it that nothing removed is left in the log."""
+        scrub = getattr(getattr(self.store, "database", None), "scrub", None)
+        if scrub is not None:
+            scrub()
+
+    def pack_manifest(self, manifest: Manifest) -> bytes:
+        """A manifest as it is stored."""
+        return msgspec.json.encode(manifest)
+
+    def unpack_manifest(self, packed: bytes | None) -> Manifest | None:
+        """A manifest from what was stored."""
+        return None if packed is None else msgspec.json.decode(packed, type=Manifest)
+
+    def correction(self, model: str | None) -> int:
+        """Tokens to add to a context's count, learnt from what this model reported."""
+        found = self._corrections.get(model)
+        return 0 if found is None else found.tokens
+
+    def learn(self, model: str | None, counted: int, usage: Usage) -> None:
+        """Learn from a reported usage how far our count was off."""
+        if counted > 0 and usage.input > 0 and self.counter.name == "estimate":
+            raw = counted - self.correction(model)
+            self._corrections[model] = self._corrections.get(model, Correction()).learned(raw, usage.input)
+
+    # ------------------------------------------------------------------------------------------ leases
+    def hold(self, turn: LiveTurn) -> None:
+        """A turn is open: its lease is renewed until it is let go or forgotten."""
+        self._live.add(turn)
+        if self._heart is None:
+            self._heart = threading.Thread(target=_beat, args=(weakref.ref(self), self._stop, self.lease_s / 3), daemon=True)
+            self._heart.start()
+
+    def let_go(self, turn: LiveTurn) -> None:
+        """A turn is over."""
+        self._live.discard(turn)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn is open here."""
+        return bool(self._live)
+
+    def beat(self) -> None:
+        """Renew the leases of open turns."""
+        for turn in list(self._live):
+            try:
+                if turn.status == "open":
+                    turn.keep_draft()
+            except NoveloError:
+                continue  # the turn finds out at its next write
+
+
+def _beat(memory: weakref.ref[Memory], stop: threading.Event, pause_s: float) -> None:
+    while not stop.wait(pause_s):
+        found = memory()
+        if found is None:
+            return
+        found.beat()
+        del found
+
+
+def _machine() -> str:
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        boot = "-"
+    return f"{socket.gethostname()}|{boot}"
+
+
+def _started(pid: int) -> str:
+    """When a process began, in clock ticks since the machine's start: a number that a recycled pid does not share."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return "-"
+
+
+def _alive(holder: str) -> bool:
+    """Whether the holder of a lease may still be at work; what runs on another machine may."""
+    host, boot, pid, started, name = [*holder.split("|"), "", "", "", "", ""][:5]
+    if f"{host}|{boot}" != _machine() or boot == "-" or not pid.isdigit():
+        return True
+    if int(pid) == os.getpid():
+        found = _LIVE.get(name)
+        return found is not None and found.busy
+    return _started(int(pid)) == started
+
+
+def _counter(given: Any) -> TextCounter:
+    return counter(given)
+
+
+def _read_cursor(cursor: str | None) -> tuple[float, bytes] | None:
+    if cursor is None:
+        return None
+    try:
+        updated, key = cursor.split(":")
+        return float(updated), bytes.fromhex(key)
+    except (ValueError, AttributeError) as error:
+        raise InvalidSpec("cursor: expected the `cursor` of the page before") from error
+
+

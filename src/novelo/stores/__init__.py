@@ -1,0 +1,1 @@
+"""Where threads are kept: `base.py` says what a store promises, one package an engine keeps it."""

@@ -1,0 +1,208 @@
+-- thread --
+-- All facts of a thread.
+SELECT * FROM threads WHERE thread = ?1;
+
+-- turn_by_key --
+-- The turn of an idempotency key.
+SELECT first, last, status, epoch, created, key, request, manifest FROM turns WHERE thread = ?1 AND key = ?2;
+
+-- turn --
+-- The turn that begins at a position.
+SELECT first, last, status, epoch, created, key, request, manifest FROM turns WHERE thread = ?1 AND first = ?2;
+
+-- new_thread --
+-- A thread is made by its first write; under an erased one's key it begins anew, above its epochs.
+INSERT INTO threads (thread, owner, thread_id, created, updated) VALUES (?1, ?2, ?3, ?4, ?4)
+ON CONFLICT (thread) DO UPDATE SET owner = ?2, thread_id = ?3, status = 'active', created = ?4, updated = ?4
+WHERE status = 'erased';
+
+-- take --
+-- Open a turn: a new epoch, a lease, room for the question.
+UPDATE threads SET head = head + 1, turns = turns + ?2, running = running + ?3, opening = opening + ?4, epoch = epoch + 1,
+  holder = ?5, lease_until = ?6, lease_s = ?7, open_turn = ?8, updated = ?9
+WHERE thread = ?1
+RETURNING epoch;
+
+-- retake --
+-- Take a turn up again, under a new epoch.
+UPDATE threads SET epoch = epoch + 1, holder = ?2, lease_until = ?3, lease_s = ?4, open_turn = ?5, updated = ?6
+WHERE thread = ?1
+RETURNING epoch;
+
+-- append --
+-- Move the head of a thread whose turn is still ours. No row comes back when a newer epoch has taken the thread over.
+UPDATE threads SET head = head + ?3, turns = turns + ?4, running = running + ?5, lease_until = ?6, holder = ?7,
+  open_turn = ?8, updated = ?9, state = coalesce(?10, state)
+WHERE thread = ?1 AND epoch = ?2 AND status = 'active'
+RETURNING head - ?3, turns - ?4, running - ?5;
+
+-- add --
+-- Move the head of a thread outside of a turn; the fence is taken for this one transaction.
+UPDATE threads SET head = head + ?2, turns = turns + ?3, running = running + ?4, opening = opening + ?5, epoch = epoch + 1, updated = ?6
+WHERE thread = ?1
+RETURNING head - ?2, turns - ?3, running - ?4;
+
+-- entry --
+-- One entry.
+INSERT INTO entries (thread, position, turn, role, tokens, running, created, id, body, seal) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10);
+
+-- index_entry --
+-- The words an entry is found by.
+INSERT INTO search (words, thread, position) VALUES (?1, ?2, ?3);
+
+-- new_turn --
+-- A turn begins with its question.
+INSERT INTO turns (thread, first, last, status, epoch, created, key, request) VALUES (?1, ?2, ?2, 'open', ?3, ?4, ?5, ?6);
+
+-- move_turn --
+-- A turn taken up again behind later messages begins anew at another place.
+UPDATE turns SET first = ?3, last = ?3, status = 'open', epoch = ?4, draft = NULL WHERE thread = ?1 AND first = ?2;
+
+-- reopen_turn --
+-- A turn goes on where it stopped.
+UPDATE turns SET status = 'open', epoch = ?3, draft = NULL WHERE thread = ?1 AND first = ?2;
+
+-- close_turn --
+-- The last step of a turn, or a pause.
+UPDATE turns SET last = max(last, ?3), status = ?4, manifest = coalesce(?5, manifest), draft = NULL WHERE thread = ?1 AND first = ?2;
+
+-- interrupt_turn --
+-- A turn whose writer is gone.
+UPDATE turns SET status = 'interrupted', draft = NULL WHERE thread = ?1 AND first = ?2 AND status IN ('open', 'waiting');
+
+-- draft --
+-- What was streamed so far of a turn.
+SELECT draft FROM turns WHERE thread = ?1 AND first = ?2 AND status = 'open';
+
+-- keep_draft --
+-- Keep what was streamed so far.
+UPDATE turns SET draft = ?3 WHERE thread = ?1 AND first = ?2;
+
+-- renew --
+-- A longer lease for the turn that still holds it.
+UPDATE threads SET lease_until = ?3 WHERE thread = ?1 AND epoch = ?2 AND status = 'active' AND lease_until > 0 RETURNING epoch;
+
+-- call --
+-- One row of the ledger.
+INSERT INTO calls (thread, number, turn, purpose, model, input, output, cache_read, cache_write, reasoning, latency_ms, first_token_ms, estimated, created, raw)
+VALUES (?1, (SELECT coalesce(max(number), -1) + 1 FROM calls WHERE thread = ?1), ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14);
+
+-- tail --
+-- Entries below a position, newest first.
+SELECT position, turn, role, tokens, running, created, id, body, seal FROM entries
+WHERE thread = ?1 AND position < ?2 AND position >= ?3 ORDER BY position DESC LIMIT ?4;
+
+-- range --
+-- Entries from a position on, oldest first.
+SELECT position, turn, role, tokens, running, created, id, body, seal FROM entries
+WHERE thread = ?1 AND position >= ?2 AND position < ?3 ORDER BY position LIMIT ?4;
+
+-- position_of_id --
+-- Where the message with an id stands; the newest if it stands twice.
+SELECT max(position) FROM entries WHERE thread = ?1 AND id = ?2 AND position < ?3;
+
+-- hidden_ranges --
+-- What stays out of contexts.
+SELECT start, stop FROM hidden WHERE thread = ?1;
+
+-- hide_range --
+-- One more range out of contexts.
+INSERT OR IGNORE INTO hidden (thread, start, stop) VALUES (?1, ?2, ?3);
+
+-- clear_hidden --
+-- All ranges of a thread; they are written anew when one is taken back.
+DELETE FROM hidden WHERE thread = ?1;
+
+-- mark_hidden --
+-- Whether a thread has hidden ranges, so that others need not look.
+UPDATE threads SET hidden = (SELECT count(*) > 0 FROM hidden WHERE thread = ?1), updated = ?2 WHERE thread = ?1;
+
+-- pins --
+-- Pinned positions.
+SELECT position FROM pins WHERE thread = ?1 ORDER BY position;
+
+-- pin --
+-- One more pin.
+INSERT OR IGNORE INTO pins (thread, position) VALUES (?1, ?2);
+
+-- unpin --
+-- One pin less.
+DELETE FROM pins WHERE thread = ?1 AND position = ?2;
+
+-- mark_pinned --
+-- Whether a thread has pins, so that others need not look.
+UPDATE threads SET pinned = (SELECT count(*) > 0 FROM pins WHERE thread = ?1) WHERE thread = ?1;
+
+-- turns --
+-- Turns, newest first.
+SELECT first, last, status, epoch, created, key, request, manifest FROM turns WHERE thread = ?1 AND first < ?2 ORDER BY first DESC LIMIT ?3;
+
+-- calls_of_thread --
+-- The ledger of one thread.
+SELECT t.owner, t.thread_id, c.* FROM calls c JOIN threads t ON t.thread = c.thread WHERE c.thread = ?1 ORDER BY c.number;
+
+-- calls_of_owner --
+-- The ledger of one owner.
+SELECT t.owner, t.thread_id, c.* FROM threads t JOIN calls c ON t.thread = c.thread WHERE t.owner = ?1 ORDER BY c.thread, c.number;
+
+-- calls_of_all --
+-- The whole ledger.
+SELECT t.owner, t.thread_id, c.* FROM threads t JOIN calls c ON t.thread = c.thread ORDER BY c.thread, c.number;
+
+-- set_body --
+-- Another body in place of one that must go.
+UPDATE entries SET body = ?3, seal = ?4, id = ?5 WHERE thread = ?1 AND position = ?2;
+
+-- entry_at --
+-- One entry with all that its seal covers.
+SELECT position, turn, role, tokens, running, created, id, body, seal FROM entries WHERE thread = ?1 AND position = ?2;
+
+-- unindex --
+-- Take an entry out of the search.
+DELETE FROM search WHERE rowid IN (SELECT rowid FROM search WHERE search MATCH ?1 AND position = ?2);
+
+-- unindex_thread --
+-- Take a thread out of the search.
+DELETE FROM search WHERE rowid IN (SELECT rowid FROM search WHERE search MATCH ?1);
+
+-- content_changed --
+-- Something was removed or masked: summaries made from it must not be swapped in.
+UPDATE threads SET content_version = content_version + 1, updated = ?2 WHERE thread = ?1;
+
+-- find_words --
+-- Messages by their words, the best first.
+SELECT thread, position, rank FROM search WHERE search MATCH ?1 ORDER BY rank LIMIT ?2;
+
+-- children --
+-- Threads that share the past of another.
+SELECT thread, thread_id, fork_at FROM threads WHERE parent = ?1 ORDER BY created;
+
+-- fork --
+-- A thread that shares its parent's entries below a position.
+INSERT INTO threads (thread, owner, thread_id, head, turns, opening, running, title, tags, metadata, state, parent, fork_at, epoch, created, updated)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?4,
+  coalesce((SELECT epoch + 1 FROM threads WHERE thread = ?1 AND status = 'erased'), 0), ?13, ?13)
+ON CONFLICT (thread) DO UPDATE SET owner = excluded.owner, thread_id = excluded.thread_id, status = 'active', head = excluded.head,
+  turns = excluded.turns, opening = excluded.opening, running = excluded.running, title = excluded.title, tags = excluded.tags,
+  metadata = excluded.metadata, state = excluded.state, parent = excluded.parent, fork_at = excluded.fork_at, epoch = excluded.epoch,
+  created = excluded.created, updated = excluded.updated
+WHERE threads.status = 'erased';
+
+-- shared_entries --
+-- Entries that a fork still needs move to it when its parent goes.
+SELECT position, turn, role, tokens, running, created, id, body, seal FROM entries WHERE thread = ?1 AND position < ?2 ORDER BY position;
+
+-- cut_fork --
+-- A fork whose parent goes: what was shared is its own now, or gone.
+UPDATE threads SET parent = ?2, fork_at = ?3 WHERE thread = ?1;
+
+-- erased --
+-- A thread's row stays as a fence without a name, so that a late writer is refused.
+UPDATE threads SET owner = '', thread_id = '', head = 0, turns = 0, opening = 0, running = 0, epoch = epoch + 1, holder = '', lease_until = 0,
+  open_turn = NULL, status = 'erased', title = '', tags = '[]', metadata = NULL, state = NULL, content_version = content_version + 1,
+  parent = NULL, fork_at = 0, hidden = 0, pinned = 0, updated = ?2
+WHERE thread = ?1;
+
+-- receipt --
+-- What an erasure removed, by counts.
+INSERT INTO erasures (thread, erased, rows) VALUES (?1, ?2, ?3);

@@ -1,0 +1,268 @@
+"""Reading a thread: its facts, its entries through the chain of forks, its turns, ledger and pins."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import apsw
+import msgspec
+
+from novelo.errors import InvalidSpec, StorageCorrupt
+from novelo.stores import search as words_of
+from novelo.stores.base import Call, Hit, StoredEntry, ThreadRow, TurnRow
+from novelo.stores.sql import statements
+from novelo.stores.sqlite.database import PACKAGE, Database
+from novelo.stores.sqlite.rows import from_row
+
+MAX_NAME = 1000  # characters of an owner or thread id
+Q = statements(PACKAGE)
+
+
+class Reading:
+    """The reading half of the SQLite store."""
+
+    def __init__(self, database: Database, *, search: bool = True) -> None:
+        self.database = database
+        self.indexed = search
+        with database.reading() as connection:
+            self._secret: bytes = next(iter(connection.execute("SELECT value FROM meta WHERE name = 'secret'")))[0]
+
+    def key_of(self, owner: str, thread_id: str) -> bytes:
+        """The thread's key: a hash keyed with the database's secret, so that nobody can guess or forge one.
+
+        Raises:
+            InvalidSpec: an id that is empty, too long, or no text.
+        """
+        for what, name, least in (("owner", owner, 0), ("thread id", thread_id, 1)):
+            if not isinstance(name, str) or not least <= len(name) <= MAX_NAME:
+                size = f"{len(name)} characters" if isinstance(name, str) else type(name).__name__
+                raise InvalidSpec(f"{what} of {size}: expected a text of {least} to {MAX_NAME} characters")
+        try:
+            first = owner.encode()
+            text = len(first).to_bytes(4, "big") + first + thread_id.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidSpec("owner or thread id with half a surrogate pair: expected well-formed text") from error
+        return hmac.digest(self._secret, text, hashlib.sha256)[:16]
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.database.close()
+
+    def thread(self, key: bytes) -> ThreadRow | None:
+        """The thread's facts; None if there is no such thread."""
+        with self.database.reading() as connection:
+            found = thread_row(connection, key)
+        return None if found is None or found[0].status == "erased" else found[0]
+
+    def state(self, key: bytes) -> dict[str, Any]:
+        """The thread's custom state."""
+        with self.database.reading() as connection:
+            found = thread_row(connection, key)
+        return {} if found is None else found[1]
+
+    # ------------------------------------------------------------------------------------------ entries
+    def tail(self, thread: ThreadRow, before: int, limit: int, *, hidden: bool = False) -> list[StoredEntry]:
+        """Entries below a position, newest first."""
+        with self.database.reading() as connection:
+            out: list[StoredEntry] = []
+            while len(out) < limit and before > 0:
+                rows = self._rows(connection, thread, before, limit, newest=True)
+                if not rows:
+                    raise _gap(thread, before - 1)
+                before = rows[-1].position
+                out += [e for e in rows if hidden or not (e.hidden or e.deleted)]
+            return out[:limit]
+
+    def range(self, thread: ThreadRow, start: int, limit: int, *, hidden: bool = False) -> list[StoredEntry]:
+        """Entries from a position on, oldest first."""
+        with self.database.reading() as connection:
+            out: list[StoredEntry] = []
+            while len(out) < limit and start < thread.head:
+                rows = self._rows(connection, thread, start, limit, newest=False)
+                if not rows:
+                    raise _gap(thread, start)
+                start = rows[-1].position + 1
+                out += [e for e in rows if hidden or not (e.hidden or e.deleted)]
+            return out[:limit]
+
+    def _rows(self, connection: apsw.Connection, thread: ThreadRow, at: int, limit: int, *, newest: bool) -> list[StoredEntry]:
+        ranges = hidden_ranges(connection, thread)
+        out: list[StoredEntry] = []
+        for key, low, high in self._segments(connection, thread):
+            if newest and low < at:
+                rows = connection.execute(Q["tail"], (key, min(at, high), low, limit))
+            elif not newest and low <= at < high:
+                rows = connection.execute(Q["range"], (key, at, high, limit))
+            else:
+                continue
+            expected = min(at, high) - 1 if newest else at
+            for row in rows:
+                if row[0] != expected:
+                    raise _gap(thread, expected)
+                expected += -1 if newest else 1
+                out.append(from_row(key, row, bool(ranges) and any(a <= row[0] < b for a, b in ranges)))
+            return out
+        return out
+
+    def _segments(self, connection: apsw.Connection, thread: ThreadRow) -> Iterator[tuple[bytes, int, int]]:
+        """Which thread holds which positions: (key, first, one past the last), the newest first."""
+        if thread.parent is None:
+            yield thread.key, 0, thread.head
+            return
+        key, parent, low, high = thread.key, thread.parent, thread.fork_at, thread.head
+        while True:
+            if low < high:
+                yield key, low, high
+            high = min(high, low)
+            if parent is None or high == 0:
+                return
+            found = thread_row(connection, parent)
+            if found is None:
+                return
+            key, parent, low = found[0].key, found[0].parent, found[0].fork_at
+
+    def find(self, thread: ThreadRow, ids: Sequence[str]) -> dict[str, int]:
+        """Positions of entries by their message's id, the newest if an id stands twice."""
+        out: dict[str, int] = {}
+        with self.database.reading() as connection:
+            for key, _, high in self._segments(connection, thread):
+                for name in ids:
+                    if name not in out:
+                        row = next(iter(connection.execute(Q["position_of_id"], (key, name, high))), (None,))
+                        if row[0] is not None:
+                            out[name] = row[0]
+        return out
+
+    def holder_of(self, connection: apsw.Connection, thread: ThreadRow, position: int) -> bytes:
+        """The key under which the entry at a position is stored."""
+        return next((key for key, low, high in self._segments(connection, thread) if low <= position < high), thread.key)
+
+    # ------------------------------------------------------------------------------------------ the rest
+    def turns(self, key: bytes, limit: int = 200, before: int | None = None) -> list[TurnRow]:
+        """Turns, newest first."""
+        with self.database.reading() as connection:
+            rows = connection.execute(Q["turns"], (key, 1 << 60 if before is None else before, limit))
+            return [turn_row(row) for row in rows]
+
+    def calls(self, key: bytes | None, owner: str | None = None) -> list[tuple[str, str, Call]]:
+        """The ledger of a thread, an owner or all: owner, thread id, call."""
+        with self.database.reading() as connection:
+            if key is not None:
+                rows = connection.execute(Q["calls_of_thread"], (key,))
+            elif owner is not None:
+                rows = connection.execute(Q["calls_of_owner"], (owner,))
+            else:
+                rows = connection.execute(Q["calls_of_all"])
+            return [(row[0], row[1], _call(row[4:])) for row in rows]
+
+    def pins(self, key: bytes) -> list[int]:
+        """Pinned positions."""
+        with self.database.reading() as connection:
+            return [row[0] for row in connection.execute(Q["pins"], (key,))]
+
+    def threads(
+        self,
+        *,
+        owner: str | None = None,
+        search: str | None = None,
+        tag: str | None = None,
+        limit: int = 50,
+        cursor: tuple[float, bytes] | None = None,
+    ) -> list[ThreadRow]:
+        """Threads, the last used first; `search` is looked for in titles and thread ids, folded."""
+        where, values = ["status <> 'erased'"], []
+        if owner is not None:
+            where.append("owner = ?")
+            values.append(owner)
+        if tag is not None:
+            where.append("EXISTS (SELECT 1 FROM json_each(tags) WHERE value = ?)")
+            values.append(tag)
+        if cursor is not None:
+            where.append("(updated, thread) < (?, ?)")
+            values += cursor  # type: ignore[arg-type]
+        query = f"SELECT * FROM threads WHERE {' AND '.join(where)} ORDER BY updated DESC, thread DESC"  # noqa: S608  our words only
+        wanted = words_of.query_words(search) if search else []
+        out: list[ThreadRow] = []
+        with self.database.reading() as connection:
+            for row in connection.execute(query, values):
+                thread = _thread(row)[0]
+                if wanted and not set(wanted) <= set(words_of.fold(f"{thread.title} {thread.thread_id}").split()):
+                    continue
+                out.append(thread)
+                if len(out) == limit:
+                    break
+        return out
+
+    def search(self, words: Sequence[str], key: bytes | None, owner: str | None, limit: int) -> list[Hit]:
+        """Messages that hold all the folded words; of a fork only what was said in it."""
+        if not words:
+            return []
+        quoted = " AND ".join('"' + word.replace('"', "") + '"' for word in words)
+        match = f"words : ({quoted})" + (f' AND thread : "{key.hex()}"' if key is not None else "")
+        out: list[Hit] = []
+        known: dict[bytes, ThreadRow | None] = {}
+        with self.database.reading() as connection:
+            for name, position, rank in connection.execute(Q["find_words"], (match, limit * (4 if owner is not None else 1))):
+                place = bytes.fromhex(name)
+                if place not in known:
+                    found = thread_row(connection, place)
+                    known[place] = None if found is None else found[0]
+                thread = known[place]
+                if thread is None or thread.status == "erased" or (owner is not None and thread.owner != owner):
+                    continue
+                row = next(iter(connection.execute(Q["entry_at"], (place, position))), None)
+                entry = None if row is None else from_row(place, row)
+                if entry is not None and not entry.deleted:
+                    out.append(Hit(entry, -rank, thread.thread_id, thread.owner))
+                if len(out) == limit:
+                    break
+        return out
+
+
+def thread_row(connection: apsw.Connection, key: bytes) -> tuple[ThreadRow, dict[str, Any], float] | None:
+    """A thread's facts, its state, and the time to live of its lease."""
+    row = next(iter(connection.execute(Q["thread"], (key,))), None)
+    return None if row is None else _thread(row)
+
+
+def _thread(row: tuple[Any, ...]) -> tuple[ThreadRow, dict[str, Any], float]:
+    (key, owner, thread_id, head, turns, opening, running, epoch, holder, lease_until, lease_s, open_turn, status, title, tags) = row[:15]
+    metadata, state, version, parent, fork_at, hidden, pinned, created, updated = row[15:]
+    try:
+        facts = ThreadRow(
+            key, owner, thread_id, head, turns, opening, running, epoch, holder, lease_until, open_turn, status, title,
+            tuple(msgspec.json.decode(tags)) if tags != "[]" else (), msgspec.json.decode(metadata) if metadata else {},
+            version, parent, fork_at, bool(hidden), bool(pinned), created, updated,
+        )  # fmt: skip
+        return facts, msgspec.json.decode(state) if state else {}, lease_s
+    except (msgspec.MsgspecError, ValueError, TypeError) as error:
+        raise StorageCorrupt(f"the row of thread {bytes(key).hex()} was altered outside of novelo") from error
+
+
+def turn_row(row: tuple[Any, ...]) -> TurnRow:
+    """A turn of the columns first, last, status, epoch, created, key, request, manifest."""
+    return TurnRow(row[0], row[1], row[2], row[5], row[3], row[4] / 1000, row[7])
+
+
+def hidden_ranges(connection: apsw.Connection, thread: ThreadRow) -> list[tuple[int, int]]:
+    """What stays out of contexts."""
+    return list(connection.execute(Q["hidden_ranges"], (thread.key,))) if thread.hidden else []
+
+
+def _call(row: tuple[Any, ...]) -> Call:
+    turn, purpose, model, into, out, read, write, thought, latency, first, estimated, created, raw = row
+    return Call(
+        purpose, model, into, out, read, write, thought, _seconds(latency), _seconds(first), bool(estimated),
+        msgspec.json.decode(raw) if raw else {}, turn, created / 1000,
+    )  # fmt: skip
+
+
+def _seconds(milliseconds: int | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1000
+
+
+def _gap(thread: ThreadRow, position: int) -> StorageCorrupt:
+    return StorageCorrupt(f"entry {position} of thread {thread.key.hex()} is missing: restore a backup", position=position)

@@ -1,0 +1,97 @@
+-- Schema 1: a fresh database. Migrations lead older ones to the same end.
+
+CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+
+CREATE TABLE threads (
+  thread BLOB PRIMARY KEY,
+  owner TEXT NOT NULL,
+  thread_id TEXT NOT NULL,
+  head INTEGER NOT NULL DEFAULT 0,
+  turns INTEGER NOT NULL DEFAULT 0,
+  opening INTEGER NOT NULL DEFAULT 0,
+  running INTEGER NOT NULL DEFAULT 0,
+  epoch INTEGER NOT NULL DEFAULT 0,
+  holder TEXT NOT NULL DEFAULT '',
+  lease_until REAL NOT NULL DEFAULT 0,
+  lease_s REAL NOT NULL DEFAULT 0,
+  open_turn INTEGER,
+  status TEXT NOT NULL DEFAULT 'active',
+  title TEXT NOT NULL DEFAULT '',
+  tags TEXT NOT NULL DEFAULT '[]',
+  metadata BLOB,
+  state BLOB,
+  content_version INTEGER NOT NULL DEFAULT 0,
+  parent BLOB,
+  fork_at INTEGER NOT NULL DEFAULT 0,
+  hidden INTEGER NOT NULL DEFAULT 0,
+  pinned INTEGER NOT NULL DEFAULT 0,
+  created REAL NOT NULL,
+  updated REAL NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX threads_by_owner ON threads (owner, updated);
+CREATE INDEX threads_by_parent ON threads (parent) WHERE parent IS NOT NULL;
+
+-- role: 0 system, 1 user, 2 assistant, 3 tool. body: the message's JSON without its role; NULL where it was deleted.
+-- seal: a hash over all the rest of the row. created: milliseconds.
+CREATE TABLE entries (
+  thread BLOB NOT NULL,
+  position INTEGER NOT NULL,
+  turn INTEGER NOT NULL,
+  role INTEGER NOT NULL,
+  tokens INTEGER NOT NULL,
+  running INTEGER NOT NULL,
+  created INTEGER NOT NULL,
+  id TEXT,
+  body BLOB,
+  seal BLOB NOT NULL,
+  PRIMARY KEY (thread, position)
+) WITHOUT ROWID;
+CREATE INDEX entries_by_id ON entries (thread, id) WHERE id IS NOT NULL;
+
+CREATE TABLE turns (
+  thread BLOB NOT NULL,
+  first INTEGER NOT NULL,
+  last INTEGER NOT NULL,
+  status TEXT NOT NULL,
+  epoch INTEGER NOT NULL,
+  created INTEGER NOT NULL,
+  key TEXT,
+  request BLOB,
+  manifest BLOB,
+  draft BLOB,
+  PRIMARY KEY (thread, first)
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX turns_by_key ON turns (thread, key) WHERE key IS NOT NULL;
+
+CREATE TABLE calls (
+  thread BLOB NOT NULL,
+  number INTEGER NOT NULL,
+  turn INTEGER,
+  purpose TEXT NOT NULL,
+  model TEXT,
+  input INTEGER NOT NULL,
+  output INTEGER NOT NULL,
+  cache_read INTEGER NOT NULL,
+  cache_write INTEGER NOT NULL,
+  reasoning INTEGER NOT NULL,
+  latency_ms INTEGER,
+  first_token_ms INTEGER,
+  estimated INTEGER NOT NULL,
+  created INTEGER NOT NULL,
+  raw BLOB,
+  PRIMARY KEY (thread, number)
+) WITHOUT ROWID;
+
+CREATE TABLE pins (thread BLOB NOT NULL, position INTEGER NOT NULL, PRIMARY KEY (thread, position)) WITHOUT ROWID;
+
+-- Half-open ranges of positions that stay out of contexts.
+CREATE TABLE hidden (
+  thread BLOB NOT NULL, start INTEGER NOT NULL, stop INTEGER NOT NULL, PRIMARY KEY (thread, start, stop)
+) WITHOUT ROWID;
+
+-- Counts only; the thread is named by its key.
+CREATE TABLE erasures (number INTEGER PRIMARY KEY, thread BLOB NOT NULL, erased REAL NOT NULL, rows TEXT NOT NULL);
+
+-- words: folded text; thread: the key in hexadecimal, a word of its own, so that one MATCH stays inside one thread.
+CREATE VIRTUAL TABLE search USING fts5 (words, thread, position UNINDEXED, tokenize = 'ascii');
+INSERT INTO search (search, rank) VALUES ('secure-delete', 1);

@@ -1,0 +1,573 @@
+"""A thread: one conversation, its complete transcript, and the contexts that are composed from it."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections.abc import Iterator, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from novelo import formats
+from novelo.context import Context, compose_source
+from novelo.context.manifest import Manifest
+from novelo.context.redact import Redact
+from novelo.errors import InvalidSpec, ThreadBusy, ThreadErased, TurnClosed, UnknownEntry
+from novelo.messages import Message
+from novelo.protocol import dialect
+from novelo.source import ThreadSource, entry
+from novelo.stores.base import Begun, Busy, Call, Close, Hit, NewEntry, Receipt, StoredEntry, ThreadRow, TurnRow
+from novelo.transcript import Entry
+from novelo.turn import LiveTurn
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from novelo.memory import Memory
+
+PAGE = 1000
+POLL_S = (0.005, 0.25)  # how often a queued turn asks again: first and longest pause
+ON_BUSY = ("queue", "reject", "interrupt")
+
+
+class Thread:
+    """The handle of a thread; the thread itself is made by its first write. Cheap: nothing is read until it is needed."""
+
+    def __init__(self, memory: Memory, owner: str, thread_id: str, policy: Any = None, system: Any = None) -> None:
+        self.memory = memory
+        self.owner, self.thread_id = owner, thread_id
+        self.key = memory.store.key_of(owner, thread_id)
+        self._policy = policy
+        self._system = system
+
+    def __repr__(self) -> str:
+        return f"Thread({self.thread_id[:60]!r})"
+
+    # ------------------------------------------------------------------------------------------ turns
+    def turn(self, question: Any, key: str | None = None, *, on_busy: str | None = None) -> LiveTurn:
+        """A new turn; it begins where it is entered with `with`.
+
+        Args:
+            question: a text, content parts, a chat dict, or a Message of the user's.
+            key: the idempotency key: the same key gives the same turn again, and never a second question.
+            on_busy: what to do while another turn is open: "queue", "reject", or "interrupt"; None is the memory's rule.
+        """
+        message = _question(question)
+        if key is not None and not (isinstance(key, str) and 0 < len(key) <= 1000):
+            raise InvalidSpec("idempotency key: expected a text of 1 to 1000 characters")
+        return LiveTurn(self, self.memory.sound(message), key, _busy_rule(on_busy))
+
+    def resume(self, *, on_busy: str | None = None) -> LiveTurn:
+        """The newest turn again, where it stopped: waiting, failed or interrupted, perhaps in another process.
+
+        Raises:
+            TurnClosed: there is none.
+        """
+        row = next(iter(self.memory.store.turns(self.key, 1)), None)
+        if row is None or row.status == "done":
+            raise TurnClosed(f"no turn waits in thread {self.thread_id!r}" + (": the newest is done" if row else ""))
+        return LiveTurn(self, None, row.key, _busy_rule(on_busy), first=row.first)
+
+    def retry(self, *, on_busy: str | None = None) -> LiveTurn:
+        """The last question again: the former answer stays in the transcript, hidden.
+
+        Raises:
+            UnknownEntry: nothing was asked yet.
+        """
+        thread = self._row()
+        asked = self._last_question(thread)
+        self.memory.store.hide(self.key, [(asked.position, thread.head)], True, time.time())
+        return LiveTurn(self, asked.message, None, _busy_rule(on_busy))
+
+    def _last_question(self, thread: ThreadRow) -> StoredEntry:
+        before = thread.head
+        while before > 0:
+            piece = self.memory.store.tail(thread, before, 50)
+            for stored in piece:
+                if stored.role == "user":
+                    return stored
+            if not piece:
+                break
+            before = piece[-1].position
+        raise UnknownEntry("nothing was asked in this thread yet")
+
+    def begin(self, turn: LiveTurn) -> Begun:
+        """Open the turn in the store, waiting for another one as its rule says."""
+        mode = turn._on_busy or self.memory.on_busy
+        deadline = time.monotonic() + self.memory.queue_s
+        pause = POLL_S[0]
+        while True:
+            found = self.try_begin(turn, mode)
+            if isinstance(found, Begun):
+                return found
+            if mode == "reject" or time.monotonic() > deadline:
+                raise self.busy(mode)
+            time.sleep(random.uniform(pause / 2, pause))  # noqa: S311  jitter
+            pause = min(pause * 1.5, POLL_S[1])
+
+    def try_begin(self, turn: LiveTurn, mode: str) -> Begun | Busy:
+        """One try to open the turn."""
+        lease = self.memory.lease()
+        if turn._resumed is not None:
+            return self.memory.store.reopen(self.key, turn._resumed, lease, mode=mode)
+        question = turn._question
+        assert question is not None
+        new = self.memory.new_entry(question)
+        idempotency = None if turn.key is None else (turn.key, self.memory.fingerprint(question))
+        return self.memory.store.begin(self.key, (self.owner, self.thread_id), new, lease, idempotency=idempotency, mode=mode)
+
+    def busy(self, mode: str) -> ThreadBusy:
+        """The error for a thread whose turn is open."""
+        waited = f" after {self.memory.queue_s:g} s" if mode == "queue" else ""
+        return ThreadBusy(f"another turn of thread {self.thread_id[:60]!r} is open{waited}: try again, or use on_busy='interrupt'")
+
+    def append_step(self, begun: Begun, entries: Sequence[NewEntry], close: Close | None, state: dict[str, Any] | None, calls: Sequence[Call]) -> int:
+        """Write a step of an open turn."""
+        lease = self.memory.lease()
+        return self.memory.store.append(
+            self.key, begun.turn.epoch, begun.turn.first, entries, lease.now,
+            close=close, state=state, calls=calls, lease_until=lease.now + lease.ttl_s, holder=lease.holder,
+        )  # fmt: skip
+
+    def keep_draft(self, begun: Begun, draft: NewEntry | None) -> bool:
+        """Renew the lease of an open turn, and keep what was streamed."""
+        lease = self.memory.lease()
+        return self.memory.store.keep_draft(self.key, begun.turn.epoch, begun.turn.first, draft, lease.now + lease.ttl_s)
+
+    # ------------------------------------------------------------------------------------------ contexts
+    def context(self, question: Any = None, policy: Any = None, **more: Any) -> Context:
+        """The context of the next call, nothing written; with a question, as if it had been asked.
+
+        Args:
+            question: what would be asked.
+            policy, provider, model, tools, system: for this context only.
+        """
+        return self.compose(policy=policy, question=None if question is None else _question(question), **more)
+
+    def compose(
+        self,
+        *,
+        policy: Any = None,
+        provider: str = "openai",
+        model: str | None = None,
+        tools: Sequence[dict[str, Any]] | None = None,
+        system: Any = None,
+        state: dict[str, Any] | None = None,
+        question: Message | None = None,
+        passages: Sequence[dict[str, Any]] = (),
+        standalone: str | None = None,
+        window: int | None = None,
+    ) -> Context:
+        """The context of the thread as it stands; see `context`."""
+        memory = self.memory
+        dialect(provider)
+        thread = memory.store.thread(self.key) or ThreadRow(self.key, self.owner, self.thread_id)
+        opening = memory.store.range(thread, 0, thread.opening) if thread.opening else []
+        prompt = self._prompt(system, state)
+        source: Any = ThreadSource(memory.store, thread, opening)
+        head = [entry(stored) for stored in opening]
+        if prompt:
+            head = [Entry(-1, Message("system", prompt))]
+        if question is not None:
+            source = _Asked(source, Entry(thread.head, question))
+        chosen = memory.policy if policy is None and self._policy is None else memory.parsed(policy if policy is not None else self._policy)
+        return compose_source(
+            source,
+            head,
+            chosen,
+            count=memory.count,
+            counter_name=memory.counter.name,
+            provider=provider,
+            model=model,
+            pins=memory.store.pins(self.key) if thread.pinned else (),
+            tools=tools,
+            fixed_tokens=sum(memory.counter(str(p.get("text", ""))) for p in passages),
+            correction=memory.correction(model),
+            window=window,
+            form="openai",
+            system=prompt or None,
+            question=standalone,
+            passages=passages,
+        )
+
+    def _prompt(self, system: Any, state: dict[str, Any] | None) -> str:
+        given = system if system is not None else self._system if self._system is not None else self.memory.system
+        if callable(given):
+            given = given(dict(self.state) if state is None else state)
+        return given or ""
+
+    # ------------------------------------------------------------------------------------------ the transcript
+    def append(self, messages: Any) -> list[StoredEntry]:
+        """Messages from elsewhere: an existing history, a greeting. Not a turn: no model is asked.
+
+        Args:
+            messages: one message or a list of them, in any form.
+        Raises:
+            ThreadBusy: a turn is open.
+        """
+        if isinstance(messages, (str, dict, Message)):
+            messages = [messages if not isinstance(messages, str) else {"role": "assistant", "content": messages}]
+        return self.store_messages(formats.read(messages))
+
+    def store_messages(self, messages: Sequence[Message], times: Sequence[float] = ()) -> list[StoredEntry]:
+        """Append our own messages, with the times they had; returns the new entries."""
+        new = [self.memory.new_entry(self.memory.sound(m)) for m in messages]
+        if not new:
+            return []
+        deadline = time.monotonic() + self.memory.queue_s
+        pause = POLL_S[0]
+        while True:
+            first = self.memory.store.add(self.key, (self.owner, self.thread_id), new, self.memory.lease(), created=times)
+            if not isinstance(first, Busy):
+                return self.messages(after=first - 1, limit=len(new))
+            if self.memory.on_busy == "reject" or time.monotonic() > deadline:
+                raise self.busy(self.memory.on_busy)
+            time.sleep(random.uniform(pause / 2, pause))  # noqa: S311
+            pause = min(pause * 1.5, POLL_S[1])
+
+    def reconcile(self, messages: Any) -> list[StoredEntry]:
+        """Append of a client's whole list only what is new: what the thread has already is recognised and left alone.
+
+        Args:
+            messages: the client's history, oldest first, without our ids.
+        Raises:
+            InvalidSpec: the list is not a continuation of the thread.
+        """
+        given = formats.read(messages)
+        known = [s.message for s in self.messages() if not s.hidden]
+        same = 0
+        while same < min(len(given), len(known)) and _alike(given[same], known[same]):
+            same += 1
+        if same < len(known):
+            raise InvalidSpec(f"the list parts from the thread at message {same}: append what is new, or edit the thread")
+        return self.store_messages(given[same:])
+
+    def messages(
+        self, after: int | None = None, limit: int | None = None, newest_first: bool = False, *, hidden: bool = True
+    ) -> list[StoredEntry]:
+        """The transcript, complete: hidden entries too, deleted ones without their content.
+
+        Args:
+            after: only what stands behind this position (with `newest_first`: before it).
+            limit: at most so many.
+            newest_first: from the end.
+            hidden: False leaves hidden and deleted entries out.
+        """
+        thread = self.memory.store.thread(self.key)
+        if thread is None:
+            return []
+        out: list[StoredEntry] = []
+        wanted = thread.head if limit is None else max(0, limit)
+        if newest_first:
+            at = thread.head if after is None else min(after, thread.head)
+            while len(out) < wanted and (piece := self.memory.store.tail(thread, at, min(PAGE, wanted - len(out)), hidden=hidden)):
+                out += piece
+                at = piece[-1].position
+        else:
+            at = 0 if after is None else after + 1
+            while len(out) < wanted and (piece := self.memory.store.range(thread, at, min(PAGE, wanted - len(out)), hidden=hidden)):
+                out += piece
+                at = piece[-1].position + 1
+        return out
+
+    def __len__(self) -> int:
+        thread = self.memory.store.thread(self.key)
+        return 0 if thread is None else thread.head
+
+    def __iter__(self) -> Iterator[StoredEntry]:
+        return iter(self.messages())
+
+    def __bool__(self) -> bool:
+        return True
+
+    def search(self, words: str, limit: int = 20) -> list[Hit]:
+        """Messages of this thread that hold all the words; accents and case do not matter, Chinese and Japanese are found.
+
+        In a fork what it shares with its parent is searched too.
+        """
+        return self.memory.search(words, owner=self.owner, thread=self, limit=limit)
+
+    def turns(self, limit: int = 200) -> list[TurnRow]:
+        """Turns, oldest first, with their status and manifests."""
+        return list(reversed(self.memory.store.turns(self.key, limit)))
+
+    def manifest(self, number: int) -> Manifest | None:
+        """What the model saw at the k-th turn, counted from 1; None if the turn left no manifest.
+
+        Raises:
+            UnknownEntry: no such turn.
+        """
+        rows = self.turns(10**9)
+        if not 1 <= number <= len(rows):
+            raise UnknownEntry(f"turn {number}: the thread has turns 1 to {len(rows)}")
+        return self.memory.unpack_manifest(rows[number - 1].manifest)
+
+    def usage(self) -> list[Call]:
+        """The ledger: one row for each model call."""
+        return [call for _, _, call in self.memory.store.calls(self.key)]
+
+    # ------------------------------------------------------------------------------------------ facts
+    @property
+    def row(self) -> ThreadRow | None:
+        """The thread's facts: counts, times, status, tags; None before the first write."""
+        return self.memory.store.thread(self.key)
+
+    def _row(self) -> ThreadRow:
+        found = self.memory.store.thread(self.key)
+        if found is None:
+            raise UnknownEntry(f"there is no thread {self.thread_id[:60]!r}")
+        return found
+
+    @property
+    def state(self) -> MutableMapping[str, Any]:
+        """The thread's custom state; written at once."""
+        return _State(self)
+
+    @state.setter
+    def state(self, value: dict[str, Any]) -> None:
+        self._set(state=dict(value))
+
+    def _set(self, **facts: Any) -> None:
+        self.memory.store.set_facts(self.key, (self.owner, self.thread_id), time.time(), **facts)
+
+    @property
+    def title(self) -> str:
+        """A title for lists."""
+        row = self.row
+        return "" if row is None else row.title
+
+    @title.setter
+    def title(self, value: str) -> None:
+        self._set(title=value)
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Words to list threads by."""
+        row = self.row
+        return () if row is None else row.tags
+
+    @tags.setter
+    def tags(self, value: Sequence[str]) -> None:
+        self._set(tags=list(value))
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """Data of the application's own; set it as a whole."""
+        row = self.row
+        return {} if row is None else dict(row.metadata)
+
+    @metadata.setter
+    def metadata(self, value: dict[str, Any]) -> None:
+        self._set(metadata=dict(value))
+
+    # ------------------------------------------------------------------------------------------ changing what is there
+    def positions(self, ids: Any) -> list[int]:
+        """The positions of entries, named by position, id, or the entry itself; one or several.
+
+        Raises:
+            UnknownEntry: one of them is not there.
+        """
+        thread = self._row()
+        given = [ids] if isinstance(ids, (int, str, StoredEntry)) else list(ids)
+        named = [i for i in given if isinstance(i, str) and not re.fullmatch(r"#\d{1,12}", i)]
+        found = self.memory.store.find(thread, named) if named else {}
+        out = []
+        for one in given:
+            if isinstance(one, StoredEntry):
+                position: int | None = one.position
+            elif isinstance(one, str):
+                position = found.get(one) if one in found else int(one[1:]) if one.startswith("#") and one[1:].isdigit() else None
+            else:
+                position = one
+            if position is None or not 0 <= position < thread.head:
+                raise UnknownEntry(f"no entry {one!r} in a thread of {thread.head}", id=one)
+            out.append(position)
+        return out
+
+    def pin(self, ids: Any) -> None:
+        """Keep entries in every context."""
+        self.memory.store.pin(self.key, self.positions(ids), True)
+
+    def unpin(self, ids: Any) -> None:
+        """Let policies decide again."""
+        self.memory.store.pin(self.key, self.positions(ids), False)
+
+    def hide(self, ids: Any) -> None:
+        """Out of contexts; the transcript keeps them."""
+        self.memory.store.hide(self.key, [(p, p + 1) for p in self.positions(ids)], True, time.time())
+
+    def unhide(self, ids: Any) -> None:
+        """Back into contexts."""
+        self.memory.store.hide(self.key, [(p, p + 1) for p in self.positions(ids)], False, time.time())
+
+    def delete(self, ids: Any) -> int:
+        """The content is physically gone, the place stays; a call that lost its result gets a made one in contexts."""
+        done = self.memory.store.rewrite(self._row(), dict.fromkeys(self.positions(ids)), time.time())
+        self.memory.scrub()
+        return done
+
+    def redact(self, what: Any) -> int:
+        """Masks a pattern (a regular expression) in all messages, or the whole content of entries; physically gone.
+
+        Returns:
+            How many entries were changed.
+        """
+        if isinstance(what, (str, re.Pattern)):
+            return self._redact_pattern(what if isinstance(what, str) else what.pattern)
+        entries = {p: self._at(p) for p in self.positions(what)}
+        bodies = {p: self.memory.new_entry(_masked(e.message)) for p, e in entries.items() if not e.deleted}
+        done = self.memory.store.rewrite(self._row(), dict(bodies), time.time())
+        self.memory.scrub()
+        return done
+
+    def _redact_pattern(self, pattern: str) -> int:
+        mask = Redact((), (pattern,))
+        bodies: dict[int, NewEntry | None] = {}
+        for stored in self.messages():
+            masked = mask.message(stored.message)
+            if masked is not stored.message:
+                bodies[stored.position] = self.memory.new_entry(masked)
+        done = self.memory.store.rewrite(self._row(), bodies, time.time()) if bodies else 0
+        self.memory.scrub()
+        return done
+
+    def _at(self, position: int) -> StoredEntry:
+        found = self.memory.store.range(self._row(), position, 1, hidden=True)
+        return found[0]
+
+    def fork(self, at: Any = None, thread_id: str | None = None) -> Thread:
+        """A new thread that shares the past up to `at` and nothing after it; nothing is copied.
+
+        Args:
+            at: how many messages to share (a position: those below it), or the id of the last one to share; None for all.
+            thread_id: the new thread's id; made up if not given.
+        """
+        thread = self._row()
+        if at is None:
+            at = thread.head
+        elif not isinstance(at, int):
+            at = self.positions(at)[0] + 1
+        if not 0 <= at <= thread.head:
+            raise UnknownEntry(f"cannot fork at {at}: the thread has {thread.head} messages")
+        made = self.memory.thread(thread_id or self.memory.new_id(), owner=self.owner, policy=self._policy, system=self._system)
+        self.memory.store.fork(thread, made.key, (made.owner, made.thread_id), at, time.time())
+        return made
+
+    def edit(self, message_id: Any, content: Any) -> Thread:
+        """Another wording of a user message: it and all that came after are hidden, and the new wording stands at the end.
+
+        A new turn begins with `thread.resume()` semantics: ask the model with `thread.retry()`, or continue with a question.
+        """
+        position = self.positions(message_id)[0]
+        thread = self._row()
+        old = self._at(position)
+        self.memory.store.hide(self.key, [(position, thread.head)], True, time.time())
+        edited = _question(content) if old.role == "user" else msgspec.structs.replace(old.message, content=content, id=None)
+        self.store_messages([edited])
+        return self
+
+    def erase(self, *, forks: str = "erase") -> Receipt:
+        """Everything of the thread is gone for good, in every file; a late writer cannot revive it.
+
+        Args:
+            forks: what forks shared goes too ("erase"), or moves to them ("keep").
+        """
+        if forks not in ("erase", "keep"):
+            raise InvalidSpec(f"forks={forks!r}: expected 'erase' or 'keep'")
+        return self.memory.store.erase(self.key, time.time(), forks=forks)
+
+    def close(self) -> None:
+        """Nothing more is to be said: the thread is marked closed. It can still be read, and a new turn opens it again."""
+        if self.row is not None:
+            self._set(metadata={**self.metadata, "closed": time.time()})
+
+    def export_file(self, path: str | Path, kind: str = "novelo") -> int:
+        """Write the thread to a file; see `novelo.portable`. Returns the number of messages."""
+        from novelo.portable import export_file
+
+        return export_file([self], path, kind)
+
+
+class _State(MutableMapping[str, Any]):
+    """The custom state of a thread as a dict that is written at once; values are JSON data."""
+
+    def __init__(self, thread: Thread) -> None:
+        self._thread = thread
+
+    def _read(self) -> dict[str, Any]:
+        return self._thread.memory.store.state(self._thread.key)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._read()[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._thread._set(patch={name: value})
+
+    def __delitem__(self, name: str) -> None:
+        if name not in self._read():
+            raise KeyError(name)
+        self._thread._set(without=name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read())
+
+    def __len__(self) -> int:
+        return len(self._read())
+
+    def __repr__(self) -> str:
+        return f"State({', '.join(self._read())})"
+
+
+class _Asked:
+    """A source with one more entry at the end: a question that was not asked yet."""
+
+    def __init__(self, source: ThreadSource, question: Entry) -> None:
+        self._source, self._question = source, question
+        self.begin, self.end = source.begin, source.end + 1
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._source, name)
+
+    def newest_first(self) -> Iterator[Entry]:
+        """The question, then the thread."""
+        yield self._question
+        yield from self._source.newest_first()
+
+    def messages_before(self, found: Entry) -> int:
+        """Messages between the opening and this entry."""
+        return found.position - self.begin
+
+    def tokens_before(self, found: Entry) -> int:
+        """Tokens of the entries between the opening and this entry."""
+        return self._source.tokens_total if found is self._question else self._source.tokens_before(found)
+
+
+def _question(given: Any) -> Message:
+    if isinstance(given, str):
+        return Message("user", given)
+    if isinstance(given, Message):
+        return given
+    if isinstance(given, (list, tuple)):
+        given = {"role": "user", "content": list(given)}
+    return formats.read([given])[0]
+
+
+def _masked(message: Message) -> Message:
+    calls = tuple(msgspec.structs.replace(c, arguments="{}", extra={}) for c in message.tool_calls)
+    content = "[redacted]" if message.content is not None else None
+    return Message(message.role, content, calls, message.tool_call_id, id=message.id, meta={"redacted": True})
+
+
+def _alike(a: Message, b: Message) -> bool:
+    return a.role == b.role and a.content == b.content and [(c.name, c.arguments) for c in a.tool_calls] == [(c.name, c.arguments) for c in b.tool_calls]
+
+
+def _busy_rule(rule: str | None) -> str | None:
+    if rule is not None and rule not in ON_BUSY:
+        raise InvalidSpec(f"on_busy={rule!r}: expected one of {', '.join(ON_BUSY)}")
+    return rule
+
+
+__all__ = ["Thread", "ThreadErased"]
