@@ -59,7 +59,6 @@ BOUNDS: dict[bytes, tuple[float, float]] = {
     b"e": (1.0, 2.5),
     **dict.fromkeys((b"\xc4", b"\xc5"), (0.4, 1.6)),
     **dict.fromkeys((b"\xc9", b"\xcb"), (0.4, 2.0)),
-    b"y": (0.25, 1.0),
     b"\xd6": (0.8, 1.2),
     b"\xe1": (0.2, 1.0),
     **dict.fromkeys((b"\xe1\xb8", b"\xe1\xb9"), (0.5, 2.0)),

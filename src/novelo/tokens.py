@@ -15,6 +15,7 @@ import functools
 import importlib
 import inspect
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -193,13 +194,16 @@ def _named(name: str) -> TextCounter:
 def _encoding(name: str) -> Callable[[str], list[int]]:
     """The tokenizer of this name; loaded once (some 0.1 s), it keeps no text."""
     try:
-        import bpe_openai
+        with warnings.catch_warnings():  # it reads its data in a way that Python calls deprecated
+            warnings.simplefilter("ignore", DeprecationWarning)
+            import bpe_openai
+
+            encode: Callable[[str], list[int]] = bpe_openai.get_encoding(name).encode_ordinary
     except ImportError as error:
         raise MissingExtra(
             f"exact counting ({name}) needs bpe-openai: pip install 'novelo[exact]', or use counter=\"estimate\"",
             extra="exact",
         ) from error
-    encode: Callable[[str], list[int]] = bpe_openai.get_encoding(name).encode_ordinary
     return encode
 
 
