@@ -14,6 +14,7 @@ from novelo.models.base import (
     drive,
     stream,
 )
+from novelo.models.env import load_environment
 from novelo.models.failures import failure, is_overflow
 
 __all__ = [
@@ -30,5 +31,6 @@ __all__ = [
     "drive",
     "failure",
     "is_overflow",
+    "load_environment",
     "stream",
 ]

@@ -33,7 +33,7 @@ from novelo.tokens import count_message, count_text, count_tools
 WORDS = re.compile(r"\s*\S+\s*|\s+")
 
 
-class OutOfReplies(NoveloError, AssertionError):
+class ScriptEnded(NoveloError, AssertionError):
     """A scripted model was asked more often than it has replies."""
 
 
@@ -68,7 +68,7 @@ class ScriptedModel:
         Args:
             request: a request, a list of messages, or the text of one user message.
         Raises:
-            OutOfReplies: there is none left.
+            ScriptEnded: there is none left.
             Exception: the next reply is an exception.
         """
         asked, reply = self._take(request)
@@ -97,7 +97,7 @@ class ScriptedModel:
             place = self._next
             self._next += 1
         if place >= len(self._replies):
-            raise OutOfReplies(
+            raise ScriptEnded(
                 f"scripted model: asked {len(self.requests)} times, has {len(self._replies)} replies"
                 f" (this request: {asked.purpose}, {len(asked.messages)} messages)",
                 asked=len(self.requests),

@@ -24,7 +24,7 @@ from novelo.models import (
     stream,
 )
 from novelo.models.base import texts_of
-from novelo.testing import OutOfReplies, ScriptedModel
+from novelo.testing import ScriptedModel, ScriptEnded
 
 ASK = ModelRequest([{"role": "user", "content": "Oi!"}])
 
@@ -116,7 +116,7 @@ def test_a_flow_sees_failures_where_it_asked(run) -> None:
     """A model's failure is raised inside the flow; what the flow does not catch comes out, and the flow is closed."""
     assert run(forgiving(), ScriptedModel([ModelFailed("busy"), "agora"])) == "agora"
     flow = two_questions()
-    with pytest.raises(OutOfReplies):
+    with pytest.raises(ScriptEnded):
         run(flow, ScriptedModel(["um"]))
     assert flow.gi_frame is None
 

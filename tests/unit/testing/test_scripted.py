@@ -8,7 +8,7 @@ import pytest
 from novelo.errors import ModelFailed, NoveloError
 from novelo.messages import Message, Usage
 from novelo.models import ModelReply, ModelRequest, collect
-from novelo.testing import OutOfReplies, ScriptedModel
+from novelo.testing import ScriptEnded, ScriptedModel
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "find", "arguments": '{"n": 1}'}}
 
@@ -65,7 +65,7 @@ def test_running_out_is_a_clear_error() -> None:
     """One request too many says how many there were, and fails a test as an assertion does."""
     model = ScriptedModel(["a"])
     model.complete(ask())
-    with pytest.raises(OutOfReplies, match="asked 2 times, has 1 replies") as caught:
+    with pytest.raises(ScriptEnded, match="asked 2 times, has 1 replies") as caught:
         model.complete(ask())
     assert isinstance(caught.value, NoveloError) and isinstance(caught.value, AssertionError)
 
