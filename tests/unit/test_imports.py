@@ -1,8 +1,8 @@
 """The layer rules, read from the imports: faces → shell → outside → core, and the bare `import novelo` stays light.
 
 Every import statement counts, also one inside a function: a knot that only shows at run time is still a knot. What
-stands under `TYPE_CHECKING` counts too, but for circles: a turn may name the type of the thread that made it. A new module
-that no layer names fails here, so that somebody decides where it belongs.
+stands under `TYPE_CHECKING` counts too, but for circles: a turn may name the type of the thread that made it.
+A new module that no layer names fails here, so that somebody decides where it belongs.
 """
 
 from __future__ import annotations
