@@ -1,8 +1,8 @@
 """Content blocks of OpenAI chat messages as parts, and back.
 
-What a block has beyond the fields we name stays in the part's `extra`. A block that is spelled in one of several ways (a
-picture as a plain address, thoughts under three names) notes its spelling there under `SPELLED`, which is never sent; the
-note also says that the part came from a chat dict, so its further fields may go back into one.
+What a block has beyond the fields we name stays in the part's `extra`. A block that is spelled in one of several ways
+(a picture as a plain address, thoughts under three names) notes its spelling there under `SPELLED`, which is never sent;
+the note also says that the part came from a chat dict, so its further fields may go back into one.
 """
 
 from __future__ import annotations
@@ -142,7 +142,8 @@ def _read_file(block: Mapping[str, Any]) -> Part | None:
     data = fields.get("file_data")
     split = split_data_url(data) if data is not None else None
     media_type, data = split if split is not None else (None, data)
-    return File(data=data, media_type=media_type, name=fields.get("filename"), file_id=fields.get("file_id"), extra=extra)
+    name, file_id = fields.get("filename"), fields.get("file_id")
+    return File(data=data, media_type=media_type, name=name, file_id=file_id, extra=extra)
 
 
 def _file(part: File, more: dict[str, Any]) -> dict[str, Any]:
@@ -153,7 +154,9 @@ def _file(part: File, more: dict[str, Any]) -> dict[str, Any]:
         inner["filename"] = part.name
     if part.file_id is not None:
         inner["file_id"] = part.file_id
-    return _nested("file", inner, more) if part.data is not None or part.file_id is not None or more else _placeholder(part)
+    if part.data is None and part.file_id is None and not more:
+        return _placeholder(part)
+    return _nested("file", inner, more)
 
 
 def _nested(kind: str, inner: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:

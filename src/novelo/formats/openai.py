@@ -1,8 +1,8 @@
 """OpenAI chat dicts: `{"role": ..., "content": ...}` as messages and back, losing nothing.
 
-What has a name in `messages.py` goes there; every other field stays in `extra` at its level (message, part, call, function)
-and goes back out. Two roles exist only here: `developer` is a system message, and the older `function` with `function_call`
-is a tool result and a call whose id is made from the function's name, since it has none.
+What has a name in `messages.py` goes there; every other field stays in `extra` at its level (message, part, call,
+function) and goes back out. Two roles exist only here: `developer` is a system message, and the older `function` with
+`function_call` is a tool result and a call whose id is made from the function's name, since it has none.
 
 `meta["form"] == "openai"` is noted where something of this form is kept that no other provider may be sent.
 """
@@ -42,7 +42,7 @@ def from_openai(d: Any) -> Message:
     if d.__class__ is dict and len(d) == 2:
         role, content = d.get("role"), d.get("content")
         if content.__class__ is str and role.__class__ is str and role in _PLAIN:
-            return Message(role, content)
+            return Message(role, content)  # type: ignore[arg-type]
     return _read(_mapping(d))
 
 
@@ -55,8 +55,9 @@ def to_openai(m: Message) -> dict[str, Any]:
     if content.__class__ is str and not m.extra and not m.tool_calls and m.name is None:
         if not m.meta and m.role in _PLAIN:
             return {"role": m.role, "content": content}
-        if m.role == "tool" and "role" not in m.meta and not _is_legacy(m.tool_call_id):
-            return {"role": "tool", "tool_call_id": m.tool_call_id, "content": content}
+        call_id = m.tool_call_id
+        if m.role == "tool" and call_id is not None and not call_id.startswith(LEGACY):
+            return {"role": "tool", "tool_call_id": call_id, "content": content}
     return _write(m)
 
 
@@ -65,8 +66,13 @@ def hidden_calls(message: Message) -> tuple[ToolCall, ...]:
     content = message.content
     if content.__class__ is not tuple:
         return ()
-    blocks = [p.value for p in content if p.__class__ is Other]  # type: ignore[union-attr]
-    return tuple(_hidden(b) for b in blocks if isinstance(b, dict) and isinstance(b.get("type"), str) and b["type"] in _HIDDEN)
+    return tuple(_hidden(p.value) for p in content if isinstance(p, Other) and is_hidden_call(p.value))  # type: ignore[union-attr]
+
+
+def is_hidden_call(block: Any) -> bool:
+    """Whether a content block is a tool call in one of the spellings that other providers and libraries use."""
+    kind = block.get("type") if isinstance(block, dict) else None
+    return isinstance(kind, str) and kind in _HIDDEN
 
 
 def _hidden(block: dict[str, Any]) -> ToolCall:
@@ -104,7 +110,7 @@ def _read(d: Mapping[str, Any]) -> Message:
             continue
         if (key == "name" or key == "tool_call_id") and isinstance(value, str):
             named[key] = value
-        elif key == "tool_calls" and value:
+        elif key == "tool_calls" and value is not None and value != []:
             calls = read_calls(value)
         else:
             extra[key] = value

@@ -27,8 +27,7 @@ import msgspec
 from novelo.errors import NoveloError
 from novelo.messages import Message, Usage
 from novelo.models.base import ModelDelta, ModelReply, ModelRequest, as_delta, collect
-from novelo.models.chat import message_of, usage_of
-from novelo.tokens import count_message, count_text, count_tools
+from novelo.models.chat import estimated_usage, message_of, usage_of
 
 WORDS = re.compile(r"\s*\S+\s*|\s+")
 
@@ -118,7 +117,7 @@ class ScriptedModel:
             reply = self._read(reply)
         if reply.usage is not None:
             return _with(reply, reply.usage, self.name)
-        return _with(reply, _estimated(asked, reply.message), self.name)
+        return _with(reply, estimated_usage(asked.messages, asked.tools, reply.message), self.name)
 
     def _read(self, reply: Any) -> ModelReply:
         if isinstance(reply, str):
@@ -170,16 +169,3 @@ def _with(reply: ModelReply, usage: Usage, model: str) -> ModelReply:
     if message.usage is None:
         message = msgspec.structs.replace(message, usage=usage)
     return ModelReply(message, usage, reply.finish_reason or "stop", reply.model or model, reply.raw)
-
-
-def _estimated(asked: ModelRequest, message: Message) -> Usage:
-    """Usage by the estimate: messages whose content is text or parts, and tools."""
-    read = sum(_tokens(m) for m in asked.messages) + count_tools(asked.tools)
-    return Usage(input=read, output=max(1, count_message(message) - 4))
-
-
-def _tokens(message: Any) -> int:
-    content = message.get("content") if isinstance(message, dict) else getattr(message, "content", "")
-    if isinstance(content, (list, tuple)):
-        content = " ".join(p.get("text", "") for p in content if isinstance(p, dict) and isinstance(p.get("text"), str))
-    return 4 + count_text(content if isinstance(content, str) else "")

@@ -1,0 +1,5 @@
+"""`python -m novelo` is the command line."""
+
+from novelo.cli import main
+
+main()

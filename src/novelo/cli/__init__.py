@@ -1,0 +1,66 @@
+"""The command line: `novelo COMMAND`. Commands are verbs: parse, call the library once, print.
+
+Data goes to stdout, talk to stderr. Exit status 0 done, 1 failed, 2 misused.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from novelo.cli import chat, files, show
+from novelo.cli.common import FAILED, MISUSED, database_path, say
+from novelo.errors import InvalidSpec, NoveloError
+
+app = typer.Typer(
+    name="novelo",
+    help="The memory of a conversation: everything is kept, little is sent, and what is sent is always valid.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(chat.chat)
+for command in (show.threads, show.show, show.search, show.context, show.usage, files.check, files.compose):
+    app.command()(command)
+app.command(name="import")(files.import_)
+app.command()(files.export)
+app.command()(files.delete)
+
+
+@app.command()
+def path() -> None:
+    """Print where your threads are kept."""
+    print(database_path())
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"novelo {version('novelo')}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False) -> None:
+    """The memory of a conversation: everything is kept, little is sent, and what is sent is always valid."""
+
+
+def main() -> None:
+    """Run the command line; errors of ours become one line that says what to do."""
+    try:
+        app()
+    except InvalidSpec as error:
+        say(f"novelo: {error}")
+        sys.exit(MISUSED)
+    except NoveloError as error:
+        say(f"novelo: {error}")
+        sys.exit(FAILED)
+    except BrokenPipeError:  # the reader of our pipe has gone: nothing more to say
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(FAILED)
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,270 @@
+"""`novelo chat`: a conversation in the terminal, kept in a thread."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any
+
+import typer
+
+import novelo
+from novelo.cli.common import console, find_thread, open_database, say
+from novelo.cli.words import language, word
+from novelo.context import parse
+from novelo.context.spec import name_of
+
+ENDS = ("exit", "quit", "sair", "/exit", "/quit", "/sair")
+
+
+class Ended(Exception):
+    """The person has left."""
+
+
+class Chat:
+    """One terminal session: the thread, the model, and the commands that begin with a slash."""
+
+    def __init__(self, memory: novelo.Memory, thread: novelo.Thread, model: Any, *, policy: Any, lang: str, stream: bool, name: str) -> None:
+        self.memory, self.thread, self.model = memory, thread, model
+        self.policy, self.lang, self.stream, self.model_name = policy, lang, stream, name
+        self.out = console()
+
+    def tell(self, name: str, **facts: object) -> None:
+        """A line of talk in the person's language."""
+        say(word(name, self.lang, **facts))
+
+    # ------------------------------------------------------------------------------------------ asking
+    def ask(self, question: str) -> None:
+        """One turn: the question, the streamed answer; Ctrl-C stops the answer only."""
+        self._run(self.thread.turn(question))
+
+    def _run(self, turn: novelo.LiveTurn) -> None:
+        from novelo.models.base import ModelRequest, stream
+
+        try:
+            with turn:
+                request = ModelRequest(turn.messages(policy=self.policy), model=None, stream=self.stream)
+                if self.stream:
+                    for piece in turn.stream(stream(self.model, request)):
+                        sys.stdout.write(piece)
+                        sys.stdout.flush()
+                else:
+                    sys.stdout.write(turn.reply(self.model.complete(request)).text)
+        except KeyboardInterrupt:
+            self.tell("stopped")
+        except (novelo.ModelFailed, novelo.ContextTooSmall) as error:
+            self.tell("failed", error=error)
+        finally:
+            sys.stdout.write("\n")
+            sys.stdout.flush()
+
+    # ------------------------------------------------------------------------------------------ commands
+    def command(self, line: str) -> None:
+        """Run one line that begins with a slash."""
+        name, _, rest = line[1:].partition(" ")
+        found = getattr(self, f"do_{name}", None)
+        if found is None:
+            return self.tell("unknown", command=f"/{name}")
+        try:
+            found(rest.strip())
+        except novelo.NoveloError as error:
+            say(str(error))
+
+    def do_help(self, _: str) -> None:
+        """What there is."""
+        print(word("help", self.lang))
+
+    def do_context(self, question: str) -> None:
+        """What the next call would send, as a grid and a table, and why."""
+        from novelo.cli.grid import picture
+
+        found = self.thread.context(question or None, policy=self.policy)
+        self.out.print(picture(found, self.out.width))
+        self.out.print(found.explain(), markup=False)
+
+    def do_tokens(self, _: str) -> None:
+        """Tokens of the next context, by part."""
+        found = self.thread.context(policy=self.policy)
+        print(f"{found.tokens} tokens, {len(found)} of {len(self.thread)} messages ({self.memory.counter.name})")
+
+    def do_usage(self, _: str) -> None:
+        """What the thread has spent."""
+        calls = self.thread.usage()
+        print(f"{len(calls)} calls: {sum(c.input for c in calls)} tokens in, {sum(c.output for c in calls)} out"
+              + (" (some estimated)" if any(c.estimated for c in calls) else ""))  # fmt: skip
+
+    def do_state(self, given: str) -> None:
+        """The custom state, or a key of it set."""
+        if given:
+            key, equals, value = given.partition("=")
+            if not equals or not key.strip():
+                raise novelo.InvalidSpec("expected /state key=value")
+            self.thread.state[key.strip()] = value.strip()
+        for key, value in self.thread.state.items():
+            print(f"{key} = {value}")
+
+    def do_search(self, words: str) -> None:
+        """Messages of this thread."""
+        hits = self.thread.search(words)
+        for hit in hits:
+            print(f"{hit.entry.position:>4}  {hit.entry.role}: {' '.join(hit.text.split())[:160]}")
+        if not hits:
+            self.tell("nothing_found")
+
+    def do_show(self, _: str) -> None:
+        """The transcript."""
+        from novelo.cli.show import print_entries
+
+        print_entries(self.thread.messages())
+
+    def do_undo(self, _: str) -> None:
+        """Take the last turn out of the context."""
+        visible = [e for e in self.thread.messages(limit=400, newest_first=True, hidden=False)]
+        last = next((e for e in visible if e.role == "user"), None)
+        if last is None:
+            return self.tell("nothing_said")
+        self.thread.hide([e.position for e in visible if e.position >= last.position])
+        self.tell("undone")
+
+    def do_retry(self, _: str) -> None:
+        """Ask the last question again."""
+        self._run(self.thread.retry())
+
+    def do_fork(self, thread_id: str) -> None:
+        """Go on in a thread of its own that shares the past."""
+        self.thread = self.thread.fork(thread_id=thread_id or None)
+        self.tell("forked", thread=self.thread.thread_id)
+
+    def do_export(self, path: str) -> None:
+        """Write the thread to a file; .json is the simple form, anything else our own."""
+        if not path:
+            raise novelo.InvalidSpec("expected /export FILE")
+        count = self.thread.export_file(path, "simple" if path.endswith(".json") else "novelo")
+        self.tell("exported", count=count, path=path)
+
+    def do_new(self, thread_id: str) -> None:
+        """Begin another thread."""
+        self._switch(self.memory.thread(thread_id or self.memory.new_id(), owner=self.thread.owner))
+
+    def do_resume(self, thread_id: str) -> None:
+        """Go to a thread that is there; without an id the last used ones are listed."""
+        if thread_id:
+            return self._switch(find_thread(self.memory, thread_id, self.thread.owner))
+        for row in self.memory.threads(owner=self.thread.owner, limit=10):
+            print(f"{row.thread_id}  {row.head}  {row.title}")
+
+    def _switch(self, thread: novelo.Thread) -> None:
+        self.thread = thread
+        self.tell("switched", thread=thread.thread_id, count=len(thread))
+
+    def do_policy(self, spec: str) -> None:
+        """Show or change how contexts are composed."""
+        if spec:
+            self.policy = parse(spec)
+        self.tell("policy", policy=name_of(parse(self.policy) if self.policy is not None else self.memory.policy))
+
+    # ------------------------------------------------------------------------------------------ the loop
+    def talk(self, read: Callable[[], str]) -> None:
+        """Read lines until the person leaves."""
+        while True:
+            try:
+                line = read()
+            except KeyboardInterrupt:
+                self.tell("leave")
+                continue
+            except EOFError:
+                break
+            if line.strip().lower() in ENDS:
+                break
+            if line.strip().startswith("/"):
+                self.command(line.strip())
+            elif line.strip():
+                self.ask(line)
+        self.tell("goodbye", thread=self.thread.thread_id)
+
+
+def chat(
+    model: Annotated[str | None, typer.Option("-m", "--model", help="offline, openai:NAME, or langchain:PROVIDER:NAME.")] = None,
+    system: Annotated[str | None, typer.Option("-s", "--system", help="The system prompt.")] = None,
+    last: Annotated[bool, typer.Option("-c", "--continue", help="Go on with the last thread.")] = False,
+    thread_id: Annotated[str | None, typer.Option("--thread", "--cid", help="The thread's id.")] = None,
+    policy: Annotated[str | None, typer.Option("-p", "--policy", help="How contexts are composed, such as window:10turns.")] = None,
+    database: Annotated[str | None, typer.Option("-d", "--database", help="A file, or an address such as sqlite:///chat.db.")] = None,
+    owner: Annotated[str, typer.Option(help="Whose threads.")] = "",
+    lang: Annotated[str | None, typer.Option(help="pt, zh or en; else the locale's.")] = None,
+    no_stream: Annotated[bool, typer.Option("--no-stream", help="Whole answers only.")] = False,
+) -> None:
+    """Chat in the terminal; everything is kept, and the next session goes on where this one ended.
+
+    Without -m the model is MODEL_NAME when OPENAI_API_KEY is set (.env is read), else the built-in offline one, which needs no
+    network and only quotes. Lines from a pipe are asked one by one.
+
+    Example: novelo chat -c -p "strip_media + budget:8000"
+    """
+    from novelo.connect import model as model_of
+    from novelo.models.base import load_environment
+
+    load_environment()
+    name = model or default_model()
+    chosen = None if policy is None else parse(policy)
+    with open_database(database, system=system) as memory:
+        if last and thread_id is None:
+            rows = memory.threads(owner=owner, limit=1)
+            thread_id = rows[0].thread_id if rows else None
+        thread = memory.thread(thread_id or memory.new_id(), owner=owner)
+        session = Chat(memory, thread, model_of(name), policy=chosen, lang=language(lang), stream=not no_stream, name=name)
+        session.tell("hello", thread=thread.thread_id, model=name)
+        session.talk(_reader())
+
+
+def default_model() -> str:
+    """The model of the environment, as the tutorials set it; the offline one without a key."""
+    if os.environ.get("OPENAI_API_KEY") and os.environ.get("MODEL_NAME"):
+        return f"openai:{os.environ['MODEL_NAME']}"
+    return "offline"
+
+
+def _reader() -> Callable[[], str]:
+    """Lines with editing and history on a terminal, plain lines from a pipe; a line that ends with a backslash goes on."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return lambda: _joined(_plain_lines())
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.history import InMemoryHistory
+    from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+
+    keys = KeyBindings()
+
+    @keys.add("escape", "enter")
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text("\n")
+
+    session: PromptSession[str] = PromptSession(history=InMemoryHistory(), key_bindings=keys)
+
+    def lines() -> Iterator[str]:
+        yield session.prompt("› ")
+        while True:
+            yield session.prompt("… ")
+
+    return lambda: _joined(lines())
+
+
+def _plain_lines() -> Iterator[str]:
+    while line := sys.stdin.readline():
+        yield line.rstrip("\n")
+
+
+def _joined(lines: Iterator[str]) -> str:
+    """One question from lines that end with a backslash, and the first that does not.
+
+    Raises:
+        EOFError: no line is left.
+    """
+    said: list[str] = []
+    for line in lines:
+        if not line.endswith("\\"):
+            return "\n".join([*said, line])
+        said.append(line[:-1])
+    if said:
+        return "\n".join(said)
+    raise EOFError

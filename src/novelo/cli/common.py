@@ -1,0 +1,131 @@
+"""What all commands share: which database, how to print, and how errors are told."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+import novelo
+from novelo.errors import InvalidSpec
+from novelo.stores.base import StoredEntry, ThreadRow
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+MISUSED = 2
+FAILED = 1
+
+
+def database_path() -> Path:
+    """Where threads are kept unless -d says otherwise: NOVELO_DATABASE, or chat.db in the user's data folder.
+
+    The data folder is NOVELO_HOME, or novelo under XDG_DATA_HOME, or ~/.local/share/novelo.
+    """
+    named = os.environ.get("NOVELO_DATABASE")
+    if named:
+        return Path(named.removeprefix("sqlite:///"))
+    home = os.environ.get("NOVELO_HOME")
+    base = Path(home) if home else Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "novelo"
+    return base / "chat.db"
+
+
+def open_database(given: str | None, *, must_exist: bool = False, **options: Any) -> novelo.Memory:
+    """The memory of a path or address; None is the user's own.
+
+    Raises:
+        StorageUnavailable: it must exist, and does not.
+    """
+    url = given or os.environ.get("DATABASE_URL") or str(database_path())
+    if "://" not in url:
+        path = Path(url)
+        if must_exist and not path.exists():
+            raise novelo.StorageUnavailable(f"there is no database {path}: start one with `novelo chat`, or name one with -d")
+        url = f"sqlite:///{path}"
+    return novelo.open(url, **options)
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console that is plain where the output is no terminal or NO_COLOR is set."""
+    from rich.console import Console
+
+    return Console(stderr=stderr, highlight=False, soft_wrap=False)
+
+
+def say(text: str) -> None:
+    """A line of talk, on stderr: data alone goes to stdout."""
+    print(text, file=sys.stderr)
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on stdout."""
+    sys.stdout.write(json.dumps(msgspec.to_builtins(value, enc_hook=str), ensure_ascii=False, indent=2) + "\n")
+
+
+def print_lines(values: Iterable[Any]) -> None:
+    """JSON, a line each, on stdout."""
+    for value in values:
+        sys.stdout.write(json.dumps(msgspec.to_builtins(value, enc_hook=str), ensure_ascii=False) + "\n")
+
+
+def thread_facts(row: ThreadRow) -> dict[str, Any]:
+    """A thread as the JSON of `novelo threads`."""
+    return {
+        "thread_id": row.thread_id,
+        "owner": row.owner,
+        "title": row.title,
+        "tags": list(row.tags),
+        "messages": row.head,
+        "turns": row.turns,
+        "tokens": row.running,
+        "created": row.created,
+        "updated": row.updated,
+        "metadata": row.metadata,
+    }
+
+
+def entry_facts(entry: StoredEntry) -> dict[str, Any]:
+    """A message as the JSON of `novelo show`."""
+    facts: dict[str, Any] = {"position": entry.position, "id": entry.id, "role": entry.role, "created": entry.created}
+    facts |= {name: True for name in ("hidden", "deleted", "partial") if getattr(entry, name)}
+    return facts | {"turn": entry.turn, "tokens": entry.tokens, "message": entry.message}
+
+
+def find_thread(memory: novelo.Memory, thread_id: str, owner: str) -> novelo.Thread:
+    """A thread that is there.
+
+    Raises:
+        UnknownEntry: it is not.
+    """
+    thread = memory.thread(thread_id, owner=owner)
+    if thread.row is None:
+        near = [row.thread_id for row in memory.threads(owner=owner, limit=5)]
+        hint = f"; the last used are {', '.join(near)}" if near else "; there is none yet"
+        raise novelo.UnknownEntry(f"no thread {thread_id!r}{hint}")
+    return thread
+
+
+def read_messages(path: str) -> Any:
+    """The messages of a JSON file, or of stdin for "-".
+
+    Raises:
+        ImportFailed: it is no list of messages.
+    """
+    from novelo.portable import read_list
+
+    return read_list(sys.stdin.buffer.read() if path == "-" else Path(path), "stdin" if path == "-" else path)
+
+
+def policy_or_none(spec: str | None) -> Any:
+    """A policy's spec, checked before any work begins."""
+    if spec is None:
+        return None
+    try:
+        return novelo.context.parse(spec)
+    except InvalidSpec:
+        raise

@@ -1,0 +1,153 @@
+"""Commands that work on files, and those that remove: check, compose, import, export, delete."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import novelo
+from novelo.cli.common import FAILED, find_thread, open_database, print_json, read_messages, say
+from novelo.cli.show import AsJson, Database, Owner, ThreadId
+
+Source = Annotated[str, typer.Argument(help="A JSON file with a list of messages; - is stdin.")]
+Provider = Annotated[str, typer.Option(help="openai, anthropic, gemini, mistral, strict.")]
+Output = Annotated[str, typer.Option("-o", "--output", help="Where to write; - is stdout.")]
+
+
+def check(
+    file: Source,
+    provider: Provider = "openai",
+    fix: Annotated[bool, typer.Option("--fix", help="Mend the list and write it out.")] = False,
+    output: Output = "-",
+    as_json: AsJson = False,
+) -> None:
+    """Tell what a provider would refuse in a list of messages, or mend it. Exit status 1 if it would be refused.
+
+    Examples: novelo check history.json --provider anthropic · novelo check - --fix < broken.json > mended.json
+    """
+    messages = read_messages(file)
+    if fix:
+        mended = novelo.repair(messages, provider)
+        for change in mended.changes:
+            say(str(change))
+        write_text(output, json.dumps(mended.messages, ensure_ascii=False, indent=2) + "\n")
+        return
+    found = novelo.check(messages, provider)
+    if as_json:
+        print_json(found)
+    else:
+        for violation in found:
+            print(violation)
+        say(f"{len(messages)} messages: " + (f"{len(found)} violations for {provider}; --fix mends them" if found else f"{provider} takes them"))
+    if found:
+        raise typer.Exit(FAILED)
+
+
+def compose(
+    file: Source,
+    policy: Annotated[str, typer.Option("-p", "--policy", help="Such as window:10turns or budget:8000.")] = "buffer",
+    provider: Provider = "openai",
+    form: Annotated[str, typer.Option(help="openai, anthropic, responses, gemini, mistral.")] = "openai",
+    counter: Annotated[str, typer.Option(help="estimate, o200k, cl100k.")] = "estimate",
+    explain: Annotated[bool, typer.Option("--explain", help="Only say what is in and out, and why.")] = False,
+    output: Output = "-",
+) -> None:
+    """Compose a context from a list of messages.
+
+    Example: novelo compose history.json -p "strip_media + budget:8000" --explain
+    """
+    found = novelo.compose(read_messages(file), policy, provider, counter=counter)
+    if explain:
+        print(found.explain())
+        return
+    sent = found.messages(form)
+    body = sent.body() if hasattr(sent, "body") else sent
+    write_text(output, json.dumps(body, ensure_ascii=False, indent=2) + "\n")
+    say(found.explain().splitlines()[0])
+
+
+def import_(
+    files: Annotated[list[str], typer.Argument(help="Files of any kind that novelo knows.")],
+    database: Database = None,
+    owner: Owner = "",
+    thread_id: Annotated[str | None, typer.Option("--thread", help="The new thread's id, for a file with one.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Import conversations: own exports, OpenAI or Anthropic lists, ChatGPT exports, simple {"messages": [...]} files.
+
+    Each file is imported whole or not at all. Example: novelo import conversations.json
+    """
+    made = []
+    with open_database(database) as memory:
+        for file in files:
+            for thread in memory.import_file(file, owner=owner, thread_id=thread_id):
+                made.append({"thread_id": thread.thread_id, "messages": len(thread), "file": file})
+                if not as_json:
+                    print(f"{thread.thread_id}  {len(thread)} messages  {thread.title}")
+    if as_json:
+        print_json(made)
+
+
+def export(
+    thread_ids: Annotated[list[str] | None, typer.Argument(help="Threads by id.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All threads of the owner.")] = False,
+    database: Database = None,
+    owner: Owner = "",
+    kind: Annotated[str, typer.Option(help="novelo (lossless), openai, simple.")] = "novelo",
+    output: Output = "-",
+) -> None:
+    """Export threads to a file.
+
+    Example: novelo export t1 t2 -o talks.jsonl
+    """
+    from novelo.portable import exported
+
+    with open_database(database, must_exist=True) as memory:
+        if everything:
+            named = [memory.thread(row.thread_id, owner=row.owner) for row in memory.threads(owner=owner or None, limit=100_000)]
+        else:
+            named = [find_thread(memory, one, owner) for one in thread_ids or ()]
+        if not named:
+            raise typer.BadParameter("name a thread, or give --all")
+        if output == "-":
+            for piece in exported(named, kind):
+                sys.stdout.buffer.write(piece)
+            return
+        with Path(output).open("wb") as out:
+            for piece in exported(named, kind):
+                out.write(piece)
+    say(f"{len(named)} threads in {output}")
+
+
+def delete(
+    thread_id: ThreadId,
+    database: Database = None,
+    owner: Owner = "",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Erase a thread for good, from every file of the database; the receipt says what went.
+
+    Example: novelo delete t1 --yes
+    """
+    with open_database(database, must_exist=True) as memory:
+        thread = find_thread(memory, thread_id, owner)
+        if not yes and not typer.confirm(f"Erase thread {thread_id!r} with {len(thread)} messages for good?", err=True):
+            raise typer.Exit(FAILED)
+        receipt = thread.erase()
+    if as_json:
+        return print_json(receipt)
+    print(", ".join(f"{n} {name}" for name, n in receipt.rows.items() if n) + " erased" + (" (log pending)" if receipt.pending else ""))
+    say(f"not reached: {', '.join(receipt.beyond)}")
+
+
+def write_text(output: str, text: str) -> None:
+    """To a file, or stdout."""
+    if output == "-":
+        sys.stdout.write(text)
+    else:
+        Path(output).write_text(text, "utf-8")
