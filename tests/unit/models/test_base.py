@@ -84,13 +84,13 @@ def test_pieces_make_the_message_that_was_meant() -> None:
         ]
     )
     assert reply.text == "Vou ver."
-    assert [part.text for part in reply.message.parts] == ["hm", "Vou ver."]
+    assert reply.message.extra["reasoning_content"] == "hm"
     assert [(c.id, c.name, c.arguments) for c in reply.message.tool_calls] == [
         ("a", "find", '{"id": 1}'),
         ("b", "list", "{}"),
     ]
     assert (reply.usage, reply.finish_reason, reply.model) == (Usage(input=3, output=2), "tool_calls", "m-1")
-    assert reply.message.usage == reply.usage and reply.message.meta == {"model": "m-1"}
+    assert reply.message.usage == reply.usage and reply.message.meta["model"] == "m-1"
 
 
 def test_a_broken_stream_leaves_what_had_come() -> None:
