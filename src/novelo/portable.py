@@ -11,14 +11,16 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from novelo.errors import ImportFailed, InvalidSpec, NoveloError
 from novelo.formats import files
-from novelo.memory import Memory
-from novelo.thread import Thread
+
+if TYPE_CHECKING:
+    from novelo.memory import Memory
+    from novelo.thread import Thread
 
 KINDS = ("novelo", "openai", "simple")
 
