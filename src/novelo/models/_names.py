@@ -29,10 +29,11 @@ _GIVES = [
     )
 ]
 # "I'm Brazilian", "I'm OK": written with a capital, and no name.
-_NO_NAMES = frozenset(
-    "ok okay sorry fine cliente cliente novo brasileiro brasileira brazilian portuguese american english british"
-    " spanish french german italian chinese japanese indian canadian mexican argentinian novelo o a the i".split()
+_NO_NAME = (
+    "ok okay sorry fine cliente novo brasileiro brasileira brazilian portuguese american english british"
+    " spanish french german italian chinese japanese indian canadian mexican argentinian novelo o a the i"
 )
+_NO_NAMES = frozenset(_NO_NAME.split())
 
 # The commonest Chinese family names: after 我是 only they tell a name from anything else.
 _SURNAMES = (

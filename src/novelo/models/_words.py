@@ -24,7 +24,7 @@ TELLING = {
         "pt": "não nao você voce vocês é eu meu minha meus minhas seu sua uma um qual quais são foi tem tenho isso isto"
         " olá ola oi obrigado obrigada onde quando quem porque aonde do da dos das no na nos nas ao aos com em ou mas"
         " mais muito sobre quanto fazer faz pode posso quero gostaria preciso sou está estou fica ficou chamo nome bom"
-        " boa dia tudo bem por favor",
+        " boa dia tudo bem por favor como o os leva",
         "es": "el los las del al una unos cuál cual cuáles cuánto dónde cuándo quién qué cómo como mi mis tu tus yo"
         " usted ustedes es soy eres está estoy hola gracias con pero muy lo le llamo nombre y en hay puedo puede quiero"
         " necesito tiene tengo buenos buenas días sobre por favor",
@@ -35,22 +35,23 @@ TELLING = {
 }
 
 # Words that carry no subject: they are not searched for. Folded; first Portuguese, then Spanish, then English.
-STOP = frozenset(
+_STOP = (
     "a o e as os um uma umas uns de da do das dos em no na nos nas por pelo pela para pra com sem sob sobre que qual"
     " quais quem quando onde como quanto quantos quanta quantas se eu tu voce voces ele ela eles elas me te lhe meu"
     " minha meus minhas seu sua seus suas isso isto esse essa este esta aquele aquela ser sou era foi fui sao estar"
-    " estou estava ter tem tenho tinha tiver ha fazer faz fez pode posso poderia quero queria gostaria preciso vou vai"
-    " ir ja ainda so tambem mas ou nao sim ao aos mais menos muito bem la ai aqui entao porque disse disseram falou"
-    " falei diz dizer diga fale explique melhor sabe saber lembra favor obrigado obrigada ola oi bom boa dia tarde noite"
-    " tudo qualquer algum alguma"
+    " estou estava ter tem tenho tinha tiver ha fazer faz fez faco fiz pode posso poderia quero queria gostaria preciso"
+    " vou vai ir ja ainda so tambem mas ou nao sim ao aos mais menos muito bem la ai aqui entao porque disse disseram falou"
+    " falei diz dizer diga fale explique melhor sabe saber lembra favor obrigado obrigada ola oi bom boa dia tarde"
+    " noite tudo qualquer algum alguma"
     " el los las del al y una unos unas lo le les su sus mi mis yo usted es soy eres son hay puedo puede cual cuales"
     " quien cuando donde cuanto cuanta esto eso ese pero muy hola gracias dijo dijiste tiene tengo dime explica"
     " the an and or but of to in on at by for with from about into is are was were be been am do does did can could"
     " would should will shall may might have has had i you he she it we they them us my your his her its our their this"
     " that these those there here what which who whom whose where when why how much many not yes if so than then too"
     " very just please thanks thank hello hi hey tell know said say s t m re ve ll don didn some any more explain"
-    " again".split()
+    " again"
 )
+STOP = frozenset(_STOP.split())
 STOP_SIGNS = frozenset(
     "的了是我你您他她它们吗呢吧啊么什怎哪谁几多少这那个有在和与或就都也还很请问能可以不没要会到为对把给说"
 )
@@ -61,8 +62,8 @@ GREETING = re.compile(
     re.IGNORECASE,
 )
 THANKS = re.compile(
-    r"\s*(?:muito |muchas |many |非常)?(?:obrigad[oa]|valeu|gracias|thanks|thank you|谢谢|多谢|感谢)(?: very much|你|您|了)?"
-    r"[\s!.,！。，]*",
+    r"\s*(?:muito |muchas |many |非常)?(?:obrigad[oa]|valeu|gracias|thanks|thank you|谢谢|多谢|感谢)"
+    r"(?: very much|你|您|了)?[\s!.,！。，]*",
     re.IGNORECASE,
 )
 ASKS_WHO_ANSWERS = re.compile(

@@ -22,8 +22,8 @@ def message_of(chat: Mapping[str, Any], usage: Usage | None = None, model: str |
     """An assistant's message from its OpenAI Chat dict.
 
     Args:
-        chat: {"role": "assistant", "content": text or parts, "tool_calls": [...]}; absent, null and empty are alike. A call
-            without an id, as some servers send it, gets one by its place.
+        chat: {"role": "assistant", "content": text or parts, "tool_calls": [...]}; absent, null and empty are alike. A
+            call without an id, as some servers send it, gets one by its place.
         usage: what the provider reported for it.
         model: who wrote it, noted in `meta`.
     Raises:
