@@ -110,7 +110,7 @@ def test_documents_are_quoted_with_their_source():
 
 
 def test_a_follow_up_without_a_subject_takes_that_of_the_question_before():
-    """ "Explique melhor" must be answered about what the last question was about."""
+    """A bare "explique melhor" must be answered about what the last question was about."""
     assert "90 dias" in answer("A pausa dura quanto?", "Explique melhor", passages=PASSAGES)
 
 
@@ -205,14 +205,7 @@ def test_names_are_told_from_other_words(sentence, name):
 
 def test_languages_and_questions_are_told_apart():
     """The language of a sentence, and whether it asks, must be told by its words."""
-    assert [
-        language_of(t) for t in ("Qual é o prazo?", "¿Cuál es el plazo?", "What is the term?", "期限是多久", "1234")
-    ] == [
-        "pt",
-        "es",
-        "en",
-        "zh",
-        None,
-    ]
+    texts = ("Qual é o prazo?", "¿Cuál es el plazo?", "What is the term?", "期限是多久", "1234")
+    assert [language_of(text) for text in texts] == ["pt", "es", "en", "zh", None]
     assert all(map(asks, ("Qual é o prazo", "Tell me the term", "¿Qué hora es", "期限是多久", "你好吗", "Sabe? ")))
     assert not any(map(asks, ("Comprei ontem.", "This is fine.", "我住在北京。", "Isso é tudo!")))
