@@ -54,6 +54,7 @@ BOUNDS: dict[bytes, tuple[float, float]] = {
     **dict.fromkeys(map(str.encode, ("你", "可以", "ます", "して", "お願い")), (-2.0, 0.0)),
     "的".encode(): (-0.7, 0.0),
     "ありがとうございます".encode(): (-5.0, 0.0),
+    **dict.fromkeys((b"\n. A", b"\n. a"), (0.5, 2.0)),  # a list of rare terms is the worst that was found
     b"a" * 20: (3.0, 6.0),  # nor are such runs in the data
     b"m": (1.3, 2.0),  # an accent of its own: not in the data, measured by hand
     b"e": (1.0, 2.5),
