@@ -1,0 +1,1 @@
+"""Providers' forms and ours: each file translates one of them both ways."""

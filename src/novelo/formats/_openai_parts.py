@@ -1,8 +1,8 @@
 """Content blocks of OpenAI chat messages as parts, and back.
 
 What a block has beyond the fields we name stays in the part's `extra`. A block that is spelled in one of several ways
-(a picture as a plain address, thoughts under three names) notes its spelling there under `SPELLED`, which is never sent;
-the note also says that the part came from a chat dict, so its further fields may go back into one.
+(a picture as a plain address, thoughts under three names) notes its spelling there under `SPELLED`, which is never
+sent; the note also says that the part came from a chat dict, so its further fields may go back into one.
 """
 
 from __future__ import annotations

@@ -43,6 +43,10 @@ def from_openai(d: Any) -> Message:
         role, content = d.get("role"), d.get("content")
         if content.__class__ is str and role.__class__ is str and role in _PLAIN:
             return Message(role, content)  # type: ignore[arg-type]
+    elif d.__class__ is dict and len(d) == 3 and d.get("role") == "tool":
+        call_id, content = d.get("tool_call_id"), d.get("content")
+        if content.__class__ is str and call_id.__class__ is str:
+            return Message("tool", content, (), call_id)
     return _read(_mapping(d))
 
 
@@ -66,7 +70,7 @@ def hidden_calls(message: Message) -> tuple[ToolCall, ...]:
     content = message.content
     if content.__class__ is not tuple:
         return ()
-    return tuple(_hidden(p.value) for p in content if isinstance(p, Other) and is_hidden_call(p.value))  # type: ignore[union-attr]
+    return tuple(_hidden(p.value) for p in content if isinstance(p, Other) and is_hidden_call(p.value))
 
 
 def is_hidden_call(block: Any) -> bool:
