@@ -46,7 +46,7 @@ AIM, AIM_ELSE = {"chat en": 1.045, "documents en": 1.035, "documents pt": 1.01, 
 UNDER = 1.3  # how much more a low estimate hurts than a high one
 # Where the sign or size of a weight is known beforehand; all others are not negative. Patterns that merge take back.
 BOUNDS: dict[bytes, tuple[float, float]] = {
-    **dict.fromkeys((b"aaaaaa", b"aaaaaaaaaa", b"AAA", b" A", b"..", b"...", b" .", b".\n", b"a'a"), (-9.0, 0.0)),
+    **dict.fromkeys((b"aaaaaa", b"aaaaaaaaaa", b"AAA", b" A", b"..", b"...", b" .", b"a'a"), (-9.0, 0.0)),
     **dict.fromkeys(
         (b"00", b"000", b".0", b"cc", b"vcv", b"vv", b"--------", b"HH", b"HHHH", b"\xe3\x81", b"\xe4"), (-9.0, 0.0)
     ),
@@ -54,6 +54,8 @@ BOUNDS: dict[bytes, tuple[float, float]] = {
     **dict.fromkeys(map(str.encode, ("你", "可以", "ます", "して", "お願い")), (-2.0, 0.0)),
     "的".encode(): (-0.7, 0.0),
     "ありがとうございます".encode(): (-5.0, 0.0),
+    b"\n": (0.25, 9.0),
+    b".\n": (-1.0, 0.0),
     **dict.fromkeys((b"\n. A", b"\n. a"), (0.5, 2.0)),  # a list of rare terms is the worst that was found
     b"a" * 20: (3.0, 6.0),  # nor are such runs in the data
     b"m": (1.3, 2.0),  # an accent of its own: not in the data, measured by hand

@@ -87,66 +87,66 @@ _SOUND = _table(
 
 # Pattern -> tokens for each time it occurs. Which string it is sought in stands in the name.
 CLASSES = {
-    b" ": 0.577,
-    b"a": 0.171,
-    b"aaaaaa": -0.12,
-    b"aaaaaaaaaa": -0.294,
+    b" ": 0.523,
+    b"a": 0.189,
+    b"aaaaaa": -0.174,
+    b"aaaaaaaaaa": -0.31,
     b"aaaaaaaaaaaaaaaaaaaa": 3.0,  # no word is as long
-    b"A": 0.658,
-    b"AAA": -1.042,
-    b" A": -0.421,
-    b"aA": 1.026,
-    b".": 1.052,
-    b"..": -0.989,
-    b"...": -0.59,
-    b" .": -0.311,
-    b"_": 0.715,
-    b"'": 0.184,
-    b"a'a": -0.352,
+    b"A": 0.71,
+    b"AAA": -1.162,
+    b" A": -0.45,
+    b"aA": 0.956,
+    b".": 0.958,
+    b"..": -0.815,
+    b"...": -0.529,
+    b" .": -0.206,
+    b"_": 0.663,
+    b"'": 0.204,
+    b"a'a": -0.305,
 }
-SOUNDS = {b"cc": -0.185, b"vcv": -0.225, b"vv": -0.237, b"v ": 0.069}
+SOUNDS = {b"cc": -0.209, b"vcv": -0.253, b"vv": -0.253, b"v ": 0.098}
 # English has the longest tokens, and rules of dashes are one.
-BYTES = {b"th": -0.134, b"ing ": -0.295, b"ed ": -0.156, b"y ": -0.177, b"--------": -1.873}
+BYTES = {b"th": -0.115, b"ing ": -0.269, b"ed ": -0.154, b"y ": -0.158, b"--------": -2.194}
 DIGITS = {
-    b"0": 0.658,
-    b"00": -0.449,
-    b"000": -0.406,
-    b"0a": 1.102,
-    b"0A": 1.061,
-    b".0": -0.365,
-    b"0.": 0.705,
-    b" 0": 0.504,
+    b"0": 0.624,
+    b"00": -0.382,
+    b"000": -0.42,
+    b"0a": 1.132,
+    b"0A": 0.991,
+    b".0": -0.337,
+    b"0.": 0.736,
+    b" 0": 0.599,
 }
 LINES = {
-    b"\n": 0.075,
-    b"\nA": 1.115,
-    b"\na": 2.092,
-    b".\n": -1.346,
+    b"\n": 0.25,
+    b"\nA": 0.715,
+    b"\na": 1.576,
+    b".\n": -1.0,
     b"\n. A": 0.5,  # items of a list: terms and names, rarer words than sentences have
     b"\n. a": 0.5,
-    b"\t": 1.437,
+    b"\t": 1.131,
 }
 # The rest is sought only in texts that are not plain ASCII.
 SCRIPTS = {
-    b"H": 1.101,
-    b"HH": -0.251,
-    b"HHHH": -0.466,
-    b"K": 0.707,
-    b"KH": 0.617,
-    b"F": 0.488,
-    b"P": 0.606,
+    b"H": 1.116,
+    b"HH": -0.265,
+    b"HHHH": -0.487,
+    b"K": 0.708,
+    b"KH": 0.606,
+    b"F": 0.471,
+    b"P": 0.575,
     b"m": 1.3,
-    b"g": 0.331,
-    b"r": 0.222,
-    b"y": 0.027,
-    b"w": 0.346,
-    b"b": 0.296,
-    b"i": 0.279,
-    b"h": 0.594,
+    b"g": 0.341,
+    b"r": 0.234,
+    b"y": 0.034,
+    b"w": 0.359,
+    b"b": 0.31,
+    b"i": 0.287,
+    b"h": 0.612,
     b"e": 2.5,
 }
 LETTERS = {
-    b"\xc3": 0.373,  # À to ÿ
+    b"\xc3": 0.387,  # À to ÿ
     b"\xc4": 1.6,  # further accents: ā, č, ę
     b"\xc5": 1.6,  # ł, ő, š
     b"\xc9": 0.4,  # phonetic letters
@@ -155,17 +155,17 @@ LETTERS = {
     b"\xe1": 0.2,  # ạ, ế; Georgian and others
     b"\xe1\xb8": 0.5,  # letters of transcriptions: ḇ, ḥ
     b"\xe1\xb9": 0.5,
-    b"\xe0\xb8": 0.252,  # Thai
-    b"\xe3\x81": -0.321,  # most hiragana
-    b"\xe4": -0.134,  # the first of the Han, among them most particles
-    "的".encode(): -0.637,
-    "你".encode(): -0.839,
-    "可以".encode(): -1.237,
-    "ます".encode(): -0.711,
-    "か".encode(): 1.188,
-    "して".encode(): -0.613,
-    "お願い".encode(): -1.399,
-    "ありがとうございます".encode(): -2.23,
+    b"\xe0\xb8": 0.243,  # Thai
+    b"\xe3\x81": -0.324,  # most hiragana
+    b"\xe4": -0.14,  # the first of the Han, among them most particles
+    "的".encode(): -0.646,
+    "你".encode(): -0.84,
+    "可以".encode(): -1.224,
+    "ます".encode(): -0.699,
+    "か".encode(): 1.195,
+    "して".encode(): -0.642,
+    "お願い".encode(): -1.386,
+    "ありがとうございます".encode(): -2.225,
 }
 TABLES = {
     "CLASSES": CLASSES,
