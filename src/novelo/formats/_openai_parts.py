@@ -31,10 +31,10 @@ def read_part(block: Any) -> Part:
     if not isinstance(block, Mapping):
         raise InvalidMessage(f"a content block is a {type(block).__name__}, expected a mapping with a type")
     kind = block.get("type")
-    if kind == "text" and isinstance(block.get("text"), str):
+    if kind == "text" and isinstance(block.get("text"), str) and SPELLED not in block:
         text: str = block["text"]
         return Text(text=text) if len(block) == 2 else Text(text=text, extra=rest(block, ("type", "text")))
-    read = _READERS.get(kind) if isinstance(kind, str) else None
+    read = _READERS.get(kind) if isinstance(kind, str) and SPELLED not in block else None
     part = read(block) if read is not None else None
     if part is not None:
         return part
@@ -121,7 +121,7 @@ def _image(part: Image, spelled: Any, more: dict[str, Any]) -> dict[str, Any]:
 
 def _read_audio(block: Mapping[str, Any]) -> Part | None:
     found = _inner(block, "input_audio", ("data", "format"))
-    if found is None or len(found[0]) < 2:
+    if found is None or len(found[0]) < 2 or found[0]["format"].startswith("audio/"):
         return None
     form = found[0]["format"]
     return Audio(data=found[0]["data"], media_type=SOUNDS.get(form, form), extra=found[1])
