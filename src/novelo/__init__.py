@@ -12,7 +12,7 @@ To follow one user message through the files:
 """
 
 from novelo.aio import AsyncMemory, open_async
-from novelo.connect import open_memory as open  # noqa: A004
+from novelo.connect import open_memory as open
 from novelo.context import Context, Draft, compose
 from novelo.errors import (
     ContextTooSmall,

@@ -1,4 +1,6 @@
-"""The same names, awaited: every database call runs on a worker thread, shielded, so that a cancelled request never tears a write.
+"""The same names, awaited.
+
+Every database call runs on a worker thread, shielded, so that a cancelled request never tears a write.
 
     memory = novelo.open_async("sqlite:///chat.db")
     async with memory.thread("t").turn("question") as turn:
@@ -127,7 +129,9 @@ class AsyncTurn(_Awaited):
             return True
         return False
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         await threaded(self._inner.__exit__, kind, error, trace)
 
     async def stream(self, chunks: AsyncIterable[Any]) -> AsyncIterator[str]:

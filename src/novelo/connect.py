@@ -15,8 +15,8 @@ def connect(url: str, *, search: bool = True) -> Store:
     """The store of an address.
 
     Args:
-        url: "sqlite:///chat.db" (a file beside us), "sqlite:////var/lib/chat.db" (an absolute path), "sqlite://" (in memory),
-            "memory://" (the reference store, for tests), or a file's path ending in .db or .sqlite.
+        url: "sqlite:///chat.db" (a file beside us), "sqlite:////var/lib/chat.db" (an absolute path), "sqlite://" (in
+            memory), "memory://" (the reference store, for tests), or a file's path ending in .db or .sqlite.
         search: whether messages are indexed for search.
     Raises:
         InvalidSpec: no such kind of store.
@@ -65,7 +65,13 @@ def open_memory(
         search: whether messages are indexed for search.
     """
     return Memory(
-        connect(url, search=search), policy=policy, counter=counter, on_busy=on_busy, queue_s=queue_s, lease_s=lease_s, system=system
+        connect(url, search=search),
+        policy=policy,
+        counter=counter,
+        on_busy=on_busy,
+        queue_s=queue_s,
+        lease_s=lease_s,
+        system=system,
     )
 
 

@@ -38,7 +38,9 @@ def main() -> int:
         if ended.returncode:
             return ended.returncode
     rounds, limited = full_buffer(), full_buffer("window:5messages")
-    print(f"\nA conversation of 50 rounds: a full buffer sends {rounds} messages in all, a window of 5 messages {limited}.")
+    print(
+        f"\nA conversation of 50 rounds: a full buffer sends {rounds} messages in all, a window of 5 messages {limited}."
+    )
     return told({"2,550 messages sent by a full buffer": rounds == 2550})
 
 
@@ -56,7 +58,9 @@ def second_process(path: Path) -> int:
         thread = memory.thread(THREADS[0])
         before = len(thread)
         window = thread.context(LAST)
-        print(f"With {before} earlier messages, window:5messages would send {len(window) - 2} of them and the question:")
+        print(
+            f"With {before} earlier messages, window:5messages would send {len(window) - 2} of them and the question:"
+        )
         print(indented(window.explain()))
         print("\nThe name was said before that window. Asked with the whole buffer instead:\n")
         answer = ask(thread, LAST, "buffer")

@@ -1,7 +1,7 @@
 """The memory: one store, its threads, and the rules that hold for all of them.
 
-`novelo.open("sqlite:///chat.db")` gives one; `memory.thread("id")` gives a thread; the rest of the way of a message is told
-in `turn.py`.
+`novelo.open("sqlite:///chat.db")` gives one; `memory.thread("id")` gives a thread; the rest of the way of a message is
+told in `turn.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import threading
 import time
 import uuid
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,7 @@ class Memory:
         store: Store,
         *,
         policy: Any = "buffer",
-        counter: Any = "estimate",  # noqa: A002
+        counter: Any = "estimate",
         on_busy: str = "queue",
         queue_s: float = 60.0,
         lease_s: float = 30.0,
@@ -59,7 +59,9 @@ class Memory:
         if on_busy not in ON_BUSY:
             raise InvalidSpec(f"on_busy={on_busy!r}: expected one of {', '.join(ON_BUSY)}")
         if not 0 < lease_s <= 86_400 or queue_s < 0:
-            raise InvalidSpec(f"lease_s={lease_s}, queue_s={queue_s}: expected a lease of up to a day and a wait of 0 or more")
+            raise InvalidSpec(
+                f"lease_s={lease_s}, queue_s={queue_s}: expected a lease of up to a day and a wait of 0 or more"
+            )
         self.store = store
         self.policy = parse(policy)
         self.counter: TextCounter = _counter(counter)
@@ -101,7 +103,12 @@ class Memory:
         return secrets.token_urlsafe(12)
 
     def threads(
-        self, owner: str | None = None, search: str | None = None, tag: str | None = None, cursor: str | None = None, limit: int = 50
+        self,
+        owner: str | None = None,
+        search: str | None = None,
+        tag: str | None = None,
+        cursor: str | None = None,
+        limit: int = 50,
     ) -> Page:
         """Threads, the last used first.
 
@@ -126,7 +133,9 @@ class Memory:
         page.cursor = f"{rows[limit - 1].updated!r}:{rows[limit - 1].key.hex()}" if len(rows) > limit else None
         return page
 
-    def search(self, words: str, *, owner: str | None = None, thread: Thread | None = None, limit: int = 20) -> list[Hit]:
+    def search(
+        self, words: str, *, owner: str | None = None, thread: Thread | None = None, limit: int = 20
+    ) -> list[Hit]:
         """Messages that hold all the words, the best first; in one thread, of one owner, or of all."""
         wanted = query_words(words)
         if not wanted:
@@ -227,7 +236,9 @@ class Memory:
         """A turn is open: its lease is renewed until it is let go or forgotten."""
         self._live.add(turn)
         if self._heart is None:
-            self._heart = threading.Thread(target=_beat, args=(weakref.ref(self), self._stop, self.lease_s / 3), daemon=True)
+            self._heart = threading.Thread(
+                target=_beat, args=(weakref.ref(self), self._stop, self.lease_s / 3), daemon=True
+            )
             self._heart.start()
 
     def let_go(self, turn: LiveTurn) -> None:
@@ -297,5 +308,3 @@ def _read_cursor(cursor: str | None) -> tuple[float, bytes] | None:
         return float(updated), bytes.fromhex(key)
     except (ValueError, AttributeError) as error:
         raise InvalidSpec("cursor: expected the `cursor` of the page before") from error
-
-

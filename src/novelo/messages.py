@@ -1,8 +1,8 @@
 """The message and its parts: values that every provider's form is translated into and out of.
 
-A message is one contribution to a conversation. Its content is a text, or typed parts in order. What a provider adds that
-we have no field for stays in `extra`, untouched, and goes back out to the same provider. What *we* note about a message
-(that it is a partial answer, that it was made up to fill a gap) stands in `meta` and is never sent.
+A message is one contribution to a conversation. Its content is a text, or typed parts in order. What a provider adds
+that we have no field for stays in `extra`, untouched, and goes back out to the same provider. What *we* note about a
+message (that it is a partial answer, that it was made up to fill a gap) stands in `meta` and is never sent.
 
 All values are frozen: equal content is equal. Positions and order belong to the transcript (`transcript.py`).
 """
@@ -102,9 +102,9 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
 class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     """One contribution to a conversation.
 
-    `content` is None where there is none (an assistant that only calls tools). `extra` are the provider's further fields;
-    `meta` are our own notes, never sent: `made` (why we put the message there), `status` ("error"), `partial` (an answer that
-    was cut off), `normalized` (lone surrogates were replaced), `model` (who wrote it).
+    `content` is None where there is none (an assistant that only calls tools). `extra` are the provider's further
+    fields; `meta` are our own notes, never sent: `made` (why we put the message there), `status` ("error"), `partial`
+    (an answer that was cut off), `normalized` (lone surrogates were replaced), `model` (who wrote it).
     """
 
     role: Role

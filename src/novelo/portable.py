@@ -1,7 +1,7 @@
 """Threads in files: export, and import of our own files and of what other programs write.
 
-`formats/files.py` reads and writes the bytes; here threads are made of them. An import is all or nothing: every message is
-read and checked before the first is stored, and what fails half-way is taken back.
+`formats/files.py` reads and writes the bytes; here threads are made of them. An import is all or nothing: every message
+is read and checked before the first is stored, and what fails half-way is taken back.
 """
 
 from __future__ import annotations
@@ -124,7 +124,12 @@ def _header(thread: Thread) -> dict[str, Any]:
 
 
 def _line(entry: Any) -> dict[str, Any]:
-    line = {"position": entry.position, "turn": entry.turn, "created": entry.created, "message": msgspec.to_builtins(entry.message)}
+    line = {
+        "position": entry.position,
+        "turn": entry.turn,
+        "created": entry.created,
+        "message": msgspec.to_builtins(entry.message),
+    }
     return line | {name: True for name in ("hidden", "deleted") if getattr(entry, name)}
 
 
@@ -153,5 +158,7 @@ def read_list(source: Path | bytes, name: str) -> list[Any]:
             return [{"role": "system", "content": system}, *messages]
         value = messages
     if not isinstance(value, list):
-        raise ImportFailed(f"{name}: expected a list of messages, or an object with a field 'messages', got {type(value).__name__}")
+        raise ImportFailed(
+            f"{name}: expected a list of messages, or an object with a field 'messages', got {type(value).__name__}"
+        )
     return value

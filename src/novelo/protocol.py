@@ -7,11 +7,13 @@ A conversation is a game of three players. Whose move it is, what arrives, and w
                                                         tools   tool result          -> tools
     user      user message            -> model                  last tool result     -> model
 
-A context can be sent when it is the model's move. Providers differ in the details: `DIALECTS` holds them as data. Where a
-rule stands here, the provider (or the chat template) was seen to refuse its breach; the grade "house" marks the few rules
-that only we ask for, because no reader can make sense of a breach (a blank message, one call id twice in a message).
+A context can be sent when it is the model's move. Providers differ in the details: `DIALECTS` holds them as data. Where
+a rule stands here, the provider (or the chat template) was seen to refuse its breach; the grade "house" marks the few
+rules that only we ask for, because no reader can make sense of a breach (a blank message, one call id twice in a
+message).
 
-This file knows no store, no policy and no clock. Mending a list is `transcript.py` (pairing) and `wire.py` (provider details).
+This file knows no store, no policy and no clock. Mending a list is `transcript.py` (pairing) and `wire.py` (provider
+details).
 """
 
 from __future__ import annotations
@@ -64,14 +66,25 @@ DIALECTS = {
     # OpenAI Chat Completions: system anywhere, two users or two assistants in a row are fine (recorded requests).
     "openai": Dialect("openai", system_inside=True),
     # Anthropic Messages: "first message must use the user role"; tool_use.id matches '^[a-zA-Z0-9_-]+$'.
-    "anthropic": Dialect("anthropic", opens_with_user=True, opens_with_call=False, call_id=re.compile(r"[a-zA-Z0-9_-]+")),
-    # Gemini generateContent: "function call turn comes immediately after a user turn or after a function response turn".
+    "anthropic": Dialect(
+        "anthropic", opens_with_user=True, opens_with_call=False, call_id=re.compile(r"[a-zA-Z0-9_-]+")
+    ),
+    # Gemini generateContent: "function call turn comes immediately after a user turn or after a function response
+    # turn".
     "gemini": Dialect("gemini", opens_with_call=False),
-    # Mistral chat: "Unexpected role 'user' after role 'tool'" (code 3230); its validator counts calls from the second message on.
+    # Mistral chat: "Unexpected role 'user' after role 'tool'" (code 3230); its validator counts calls from the second
+    # message on.
     "mistral": Dialect("mistral", opens_with_call=False, user_after_result=False),
-    # Gemma, Llama-2, Mistral v1 templates: "Conversation roles must alternate user/assistant/user/assistant/..."; no tool messages.
+    # Gemma, Llama-2, Mistral v1 templates: "Conversation roles must alternate user/assistant/user/assistant/..."; no
+    # tool messages.
     "strict": Dialect(
-        "strict", opens_with_user=True, opens_with_call=False, one_system=True, user_after_result=False, alternates=True, tools=False
+        "strict",
+        opens_with_user=True,
+        opens_with_call=False,
+        one_system=True,
+        user_after_result=False,
+        alternates=True,
+        tools=False,
     ),
 }
 
@@ -200,12 +213,16 @@ def _pairing(messages: Sequence[Message], rules: Dialect) -> Iterator[Violation]
             else:
                 done.add(message.tool_call_id)
             continue
-        yield from (Violation("call-unanswered", owner, "a call has no result directly behind it") for c in ids if c not in done)
+        yield from (
+            Violation("call-unanswered", owner, "a call has no result directly behind it") for c in ids if c not in done
+        )
         owner, ids, done = i, [], set()
         if message.tool_calls:
             ids = [call.id for call in message.tool_calls]
             yield from _calls(i, message, rules)
-    yield from (Violation("call-unanswered", owner, "a call has no result directly behind it") for c in ids if c not in done)
+    yield from (
+        Violation("call-unanswered", owner, "a call has no result directly behind it") for c in ids if c not in done
+    )
 
 
 def _calls(i: int, message: Message, rules: Dialect) -> Iterator[Violation]:
@@ -221,7 +238,9 @@ def _calls(i: int, message: Message, rules: Dialect) -> Iterator[Violation]:
             yield Violation("call-id-format", i, f"call id with characters that {rules.name} refuses")
         seen.add(call.id)
         if not is_json_object(call.arguments):
-            yield Violation("bad-arguments", i, f"arguments of {len(call.arguments)} characters that are no JSON object")
+            yield Violation(
+                "bad-arguments", i, f"arguments of {len(call.arguments)} characters that are no JSON object"
+            )
 
 
 def _order(messages: Sequence[Message], rules: Dialect) -> Iterator[Violation]:

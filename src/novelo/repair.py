@@ -1,8 +1,8 @@
 """Check a plain list, and mend it: the whole list, no policy.
 
-`repair` is what every context goes through on its way out, offered to those who keep their lists themselves. It only adds
-what the provider asks for and takes away what no provider accepts; everything that the user said stays, in order. A valid
-list comes back equal, made of the same objects; repairing twice changes nothing.
+`repair` is what every context goes through on its way out, offered to those who keep their lists themselves. It only
+adds what the provider asks for and takes away what no provider accepts; everything that the user said stays, in order.
+A valid list comes back equal, made of the same objects; repairing twice changes nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,11 @@ class Change(msgspec.Struct, frozen=True):
     role: str = ""
 
     def __str__(self) -> str:
-        return f"message {self.position} ({self.role}): {self.what}" if self.role else f"message {self.position}: {self.what}"
+        return (
+            f"message {self.position} ({self.role}): {self.what}"
+            if self.role
+            else f"message {self.position}: {self.what}"
+        )
 
 
 class Repaired(msgspec.Struct, frozen=True):
@@ -84,7 +88,11 @@ def repair(messages: Sequence[Any], provider: str = "openai") -> Repaired:
 def _changes(given: Sequence[Entry], out: Sequence[Entry], left_out: dict[int, str]) -> list[Change]:
     kept = {e.position for e in out if e.changed != "made"}
     found = [Change(e.position, e.changed, e.message.role) for e in out if e.changed]
-    found += [Change(e.position, f"removed: {left_out.get(e.position, 'joined or says nothing')}", e.message.role) for e in given if e.position not in kept]
+    found += [
+        Change(e.position, f"removed: {left_out.get(e.position, 'joined or says nothing')}", e.message.role)
+        for e in given
+        if e.position not in kept
+    ]
     moved = [e.position for e in out if e.changed != "made"]
     if not found and moved != sorted(moved):
         found += [Change(b, "moved") for a, b in zip(moved, moved[1:], strict=False) if b < a]

@@ -52,7 +52,8 @@ class Thread:
         Args:
             question: a text, content parts, a chat dict, or a Message of the user's.
             key: the idempotency key: the same key gives the same turn again, and never a second question.
-            on_busy: what to do while another turn is open: "queue", "reject", or "interrupt"; None is the memory's rule.
+            on_busy: what to do while another turn is open: "queue", "reject", or "interrupt"; None is the memory's
+                rule.
         """
         message = _question(question)
         if key is not None and not (isinstance(key, str) and 0 < len(key) <= 1000):
@@ -116,14 +117,25 @@ class Thread:
         assert question is not None
         new = self.memory.new_entry(question)
         idempotency = None if turn.key is None else (turn.key, self.memory.fingerprint(question))
-        return self.memory.store.begin(self.key, (self.owner, self.thread_id), new, lease, idempotency=idempotency, mode=mode)
+        return self.memory.store.begin(
+            self.key, (self.owner, self.thread_id), new, lease, idempotency=idempotency, mode=mode
+        )
 
     def busy(self, mode: str) -> ThreadBusy:
         """The error for a thread whose turn is open."""
         waited = f" after {self.memory.queue_s:g} s" if mode == "queue" else ""
-        return ThreadBusy(f"another turn of thread {self.thread_id[:60]!r} is open{waited}: try again, or use on_busy='interrupt'")
+        return ThreadBusy(
+            f"another turn of thread {self.thread_id[:60]!r} is open{waited}: try again, or use on_busy='interrupt'"
+        )
 
-    def append_step(self, begun: Begun, entries: Sequence[NewEntry], close: Close | None, state: dict[str, Any] | None, calls: Sequence[Call]) -> int:
+    def append_step(
+        self,
+        begun: Begun,
+        entries: Sequence[NewEntry],
+        close: Close | None,
+        state: dict[str, Any] | None,
+        calls: Sequence[Call],
+    ) -> int:
         """Write a step of an open turn."""
         lease = self.memory.lease()
         return self.memory.store.append(
@@ -134,7 +146,9 @@ class Thread:
     def keep_draft(self, begun: Begun, draft: NewEntry | None) -> bool:
         """Renew the lease of an open turn, and keep what was streamed."""
         lease = self.memory.lease()
-        return self.memory.store.keep_draft(self.key, begun.turn.epoch, begun.turn.first, draft, lease.now + lease.ttl_s)
+        return self.memory.store.keep_draft(
+            self.key, begun.turn.epoch, begun.turn.first, draft, lease.now + lease.ttl_s
+        )
 
     # ------------------------------------------------------------------------------------------ contexts
     def context(self, question: Any = None, policy: Any = None, **more: Any) -> Context:
@@ -172,7 +186,11 @@ class Thread:
             head = [Entry(-1, Message("system", prompt))]
         if question is not None:
             source = _Asked(source, Entry(thread.head, question))
-        chosen = memory.policy if policy is None and self._policy is None else memory.parsed(policy if policy is not None else self._policy)
+        chosen = (
+            memory.policy
+            if policy is None and self._policy is None
+            else memory.parsed(policy if policy is not None else self._policy)
+        )
         return compose_source(
             source,
             head,
@@ -219,7 +237,9 @@ class Thread:
         deadline = time.monotonic() + self.memory.queue_s
         pause = POLL_S[0]
         while True:
-            first = self.memory.store.add(self.key, (self.owner, self.thread_id), new, self.memory.lease(), created=times)
+            first = self.memory.store.add(
+                self.key, (self.owner, self.thread_id), new, self.memory.lease(), created=times
+            )
             if not isinstance(first, Busy):
                 return self.messages(after=first - 1, limit=len(new))
             if self.memory.on_busy == "reject" or time.monotonic() > deadline:
@@ -241,7 +261,9 @@ class Thread:
         while same < min(len(given), len(known)) and _alike(given[same], known[same]):
             same += 1
         if same < len(known):
-            raise InvalidSpec(f"the list parts from the thread at message {same}: append what is new, or edit the thread")
+            raise InvalidSpec(
+                f"the list parts from the thread at message {same}: append what is new, or edit the thread"
+            )
         return self.store_messages(given[same:])
 
     def messages(
@@ -262,12 +284,16 @@ class Thread:
         wanted = thread.head if limit is None else max(0, limit)
         if newest_first:
             at = thread.head if after is None else min(after, thread.head)
-            while len(out) < wanted and (piece := self.memory.store.tail(thread, at, min(PAGE, wanted - len(out)), hidden=hidden)):
+            while len(out) < wanted and (
+                piece := self.memory.store.tail(thread, at, min(PAGE, wanted - len(out)), hidden=hidden)
+            ):
                 out += piece
                 at = piece[-1].position
         else:
             at = 0 if after is None else after + 1
-            while len(out) < wanted and (piece := self.memory.store.range(thread, at, min(PAGE, wanted - len(out)), hidden=hidden)):
+            while len(out) < wanted and (
+                piece := self.memory.store.range(thread, at, min(PAGE, wanted - len(out)), hidden=hidden)
+            ):
                 out += piece
                 at = piece[-1].position + 1
         return out
@@ -378,7 +404,13 @@ class Thread:
             if isinstance(one, StoredEntry):
                 position: int | None = one.position
             elif isinstance(one, str):
-                position = found.get(one) if one in found else int(one[1:]) if one.startswith("#") and one[1:].isdigit() else None
+                position = (
+                    found.get(one)
+                    if one in found
+                    else int(one[1:])
+                    if one.startswith("#") and one[1:].isdigit()
+                    else None
+                )
             else:
                 position = one
             if position is None or not 0 <= position < thread.head:
@@ -441,7 +473,8 @@ class Thread:
         """A new thread that shares the past up to `at` and nothing after it; nothing is copied.
 
         Args:
-            at: how many messages to share (a position: those below it), or the id of the last one to share; None for all.
+            at: how many messages to share (a position: those below it), or the id of the last one to share; None for
+                all.
             thread_id: the new thread's id; made up if not given.
         """
         thread = self._row()
@@ -451,20 +484,25 @@ class Thread:
             at = self.positions(at)[0] + 1
         if not 0 <= at <= thread.head:
             raise UnknownEntry(f"cannot fork at {at}: the thread has {thread.head} messages")
-        made = self.memory.thread(thread_id or self.memory.new_id(), owner=self.owner, policy=self._policy, system=self._system)
+        made = self.memory.thread(
+            thread_id or self.memory.new_id(), owner=self.owner, policy=self._policy, system=self._system
+        )
         self.memory.store.fork(thread, made.key, (made.owner, made.thread_id), at, time.time())
         return made
 
     def edit(self, message_id: Any, content: Any) -> Thread:
         """Another wording of a user message: it and all that came after are hidden, and the new wording stands at the end.
 
-        A new turn begins with `thread.resume()` semantics: ask the model with `thread.retry()`, or continue with a question.
+        A new turn begins with `thread.resume()` semantics: ask the model with `thread.retry()`, or continue with a
+        question.
         """
         position = self.positions(message_id)[0]
         thread = self._row()
         old = self._at(position)
         self.memory.store.hide(self.key, [(position, thread.head)], True, time.time())
-        edited = _question(content) if old.role == "user" else msgspec.structs.replace(old.message, content=content, id=None)
+        edited = (
+            _question(content) if old.role == "user" else msgspec.structs.replace(old.message, content=content, id=None)
+        )
         self.store_messages([edited])
         return self
 
@@ -561,7 +599,11 @@ def _masked(message: Message) -> Message:
 
 
 def _alike(a: Message, b: Message) -> bool:
-    return a.role == b.role and a.content == b.content and [(c.name, c.arguments) for c in a.tool_calls] == [(c.name, c.arguments) for c in b.tool_calls]
+    return (
+        a.role == b.role
+        and a.content == b.content
+        and [(c.name, c.arguments) for c in a.tool_calls] == [(c.name, c.arguments) for c in b.tool_calls]
+    )
 
 
 def _busy_rule(rule: str | None) -> str | None:

@@ -1,11 +1,12 @@
 """From a list of entries to turns of steps, newest first, whatever the history looks like.
 
-A turn is a user message and all up to the next one; a step is an assistant message with the tool results that answer it.
-Policies keep or drop steps and turns as a whole, so a result can never lose its call. Reading goes backwards and stops
-where the policy stops pulling: the cost is that of what is kept.
+A turn is a user message and all up to the next one; a step is an assistant message with the tool results that answer
+it. Policies keep or drop steps and turns as a whole, so a result can never lose its call. Reading goes backwards and
+stops where the policy stops pulling: the cost is that of what is kept.
 
-Pairing goes by position: a result answers the nearest message before it that still waits for that id. Ids may recur in a
-thread (they do, in a quarter of recorded agent runs), so no map over the whole thread is ever built. What does not pair:
+Pairing goes by position: a result answers the nearest message before it that still waits for that id. Ids may recur in
+a thread (they do, in a quarter of recorded agent runs), so no map over the whole thread is ever built. What does not
+pair:
 
 - a result behind a later message, or behind the next question, goes back to its call;
 - a second result for a call is dropped; a real one beats a made one;
@@ -116,10 +117,9 @@ class TurnReader:
     """Reads entries backwards into turns. `late` holds results that answered nothing in newer turns."""
 
     def __init__(self, findings: Findings | None = None, written_results: str = "") -> None:
-        """
-        Args:
-            findings: where left-out entries are noted.
-            written_results: how a user message begins that holds tool results as text (templates without tools).
+        """Args:
+        findings: where left-out entries are noted.
+        written_results: how a user message begins that holds tool results as text (templates without tools).
         """
         self.findings = findings or Findings()
         self.late: dict[str, list[Entry]] = {}
@@ -184,7 +184,11 @@ class TurnReader:
             return _as_made(entry)
         if message.tool_calls:
             entry = entry.altered(msgspec.structs.replace(message, tool_calls=()), "calls on a user message removed")
-        return entry.altered(msgspec.structs.replace(entry.message, content=EMPTY), "blank message") if is_blank(entry.message) else entry
+        return (
+            entry.altered(msgspec.structs.replace(entry.message, content=EMPTY), "blank message")
+            if is_blank(entry.message)
+            else entry
+        )
 
     def _assistant(self, entry: Entry) -> Entry | None:
         """The assistant's entry with its calls in order; None if it says nothing."""

@@ -4,8 +4,8 @@
         reply = ask_a_model(turn.messages())                                 # 2 compose, 3 call
         turn.reply(reply)                                                    # 4 append, 5 usage; durable on return
 
-Left by an exception the turn is closed as failed; the question, the finished steps and what was streamed stay, and the next
-context is valid. Nothing is locked and no connection is held while the model works.
+Left by an exception the turn is closed as failed; the question, the finished steps and what was streamed stay, and the
+next context is valid. Nothing is locked and no connection is held while the model works.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ DRAFT_S = 2.0  # how much of an answer that is being streamed a killed process m
 class LiveTurn:
     """The handle of an open turn; `thread.turn()` gives it, and it is used as a context manager."""
 
-    def __init__(self, thread: Thread, question: Message | None, key: str | None, on_busy: str | None, first: int | None = None) -> None:
+    def __init__(
+        self, thread: Thread, question: Message | None, key: str | None, on_busy: str | None, first: int | None = None
+    ) -> None:
         self.thread = thread
         self.key = key
         self.replayed = False
@@ -74,12 +76,16 @@ class LiveTurn:
         if not begun.replayed:
             self.thread.memory.hold(self)
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """End: an exception closes the turn as failed; a turn without an answer is interrupted, one with open calls too."""
         if self._status != "open":
             return
         try:
-            self._end("failed" if kind is not None else "done" if self._answered and not self._open_calls else "interrupted")
+            self._end(
+                "failed" if kind is not None else "done" if self._answered and not self._open_calls else "interrupted"
+            )
         except (LeaseLost, ThreadErased):
             if kind is None:
                 raise
@@ -132,7 +138,9 @@ class LiveTurn:
         return begun
 
     # ------------------------------------------------------------------------------------------ the context
-    def messages(self, form: str = "openai", *, tools: Sequence[dict[str, Any]] | None = None, policy: Any = None, **more: Any) -> Any:
+    def messages(
+        self, form: str = "openai", *, tools: Sequence[dict[str, Any]] | None = None, policy: Any = None, **more: Any
+    ) -> Any:
         """The context of the next call, the question and the steps so far included, in a provider's form.
 
         Args:
@@ -161,8 +169,8 @@ class LiveTurn:
         """The model's answer: appended with its usage, and the turn is closed; durable on return.
 
         Args:
-            reply: a text, a chat dict, an SDK's response, a LangChain message, or our own. One that calls tools is a step: it
-                is added, and the turn stays open for the results.
+            reply: a text, a chat dict, an SDK's response, a LangChain message, or our own. One that calls tools is a
+                step: it is added, and the turn stays open for the results.
         Raises:
             LeaseLost: another turn has taken over; nothing was stored.
         """
@@ -172,7 +180,9 @@ class LiveTurn:
         message = self._authored(read.message, read.model)
         if message.tool_calls:
             return self._step(message, read.usage, read.model)
-        self._append([self._entry(message)], Close("done", self._manifest()), [self._call(read.usage, read.model, message)])
+        self._append(
+            [self._entry(message)], Close("done", self._manifest()), [self._call(read.usage, read.model, message)]
+        )
         self._stream = None
         self._status = "done"
         self._let_go()
@@ -204,15 +214,17 @@ class LiveTurn:
         """
         self._open()
         if call_id not in self._open_calls:
-            raise InvalidMessage(f"no open call {call_id!r} in this turn: open are {', '.join(self._open_calls) or 'none'}")
+            raise InvalidMessage(
+                f"no open call {call_id!r} in this turn: open are {', '.join(self._open_calls) or 'none'}"
+            )
         message = formats.read([{"role": "tool", "tool_call_id": call_id, "content": content}])[0]
         return self._store(msgspec.structs.replace(message, meta={"status": "error"}) if error else message)
 
     def stream(self, chunks: Iterable[Any]) -> Iterator[str]:
         """Passes on the text of a streamed answer, and stores the answer when the stream ends.
 
-        What had come is stored, marked partial, when the stream breaks or the caller goes away; a killed process loses at
-        most the last two seconds.
+        What had come is stored, marked partial, when the stream breaks or the caller goes away; a killed process loses
+        at most the last two seconds.
         """
         self._open()
         reader = self._stream = StreamReader()
@@ -241,7 +253,9 @@ class LiveTurn:
         if message.tool_calls:
             self._step(message, reader.usage, reader.model)
             return
-        self._append([self._entry(message)], Close("done", self._manifest()), [self._call(reader.usage, reader.model, message)])
+        self._append(
+            [self._entry(message)], Close("done", self._manifest()), [self._call(reader.usage, reader.model, message)]
+        )
         self._status = "done"
         self._let_go()
 
@@ -286,7 +300,11 @@ class LiveTurn:
         return message
 
     def _step(self, message: Message, usage: Usage | None, model: str | None) -> Message:
-        self._append([self._entry(message)], None, [self._call(usage, model, message)] if self._asked_at is not None or usage else [])
+        self._append(
+            [self._entry(message)],
+            None,
+            [self._call(usage, model, message)] if self._asked_at is not None or usage else [],
+        )
         self._open_calls = [call.id for call in message.tool_calls]
         self._answered = not self._open_calls
         return message
@@ -317,11 +335,21 @@ class LiveTurn:
     def _call(self, usage: Usage | None, model: str | None, message: Message) -> Call:
         now = time.monotonic()
         latency = None if self._asked_at is None else now - self._asked_at
-        first = None if self._first_token_at is None or self._asked_at is None else self._first_token_at - self._asked_at
+        first = (
+            None if self._first_token_at is None or self._asked_at is None else self._first_token_at - self._asked_at
+        )
         self._asked_at = None
         context = self.context.tokens if self.context is not None else 0
         if usage is None:
-            return Call("reply", model, context, self.thread.memory.count(message), latency_s=latency, first_token_s=first, estimated=True)
+            return Call(
+                "reply",
+                model,
+                context,
+                self.thread.memory.count(message),
+                latency_s=latency,
+                first_token_s=first,
+                estimated=True,
+            )
         self.thread.memory.learn(model, context, usage)
         return Call(
             "reply", model, usage.input, usage.output, usage.cache_read, usage.cache_write, usage.reasoning,

@@ -1,7 +1,7 @@
 """From kept turns to the message list of one dialect: what a provider asks beyond pairing.
 
-Everything here is done to a whole turn, so that a policy can count a turn before it decides to keep it (`Wire.turn`), and
-then once to the whole list (`Wire.assemble`): messages of one side that must not stand in a row are joined there.
+Everything here is done to a whole turn, so that a policy can count a turn before it decides to keep it (`Wire.turn`),
+and then once to the whole list (`Wire.assemble`): messages of one side that must not stand in a row are joined there.
 """
 
 from __future__ import annotations
@@ -17,18 +17,20 @@ from novelo.transcript import NO_ANSWER, OPENING, Entry, Step, Turn
 
 WRITTEN_CALL = "[tool call] "
 WRITTEN_RESULT = "[tool result] "
-KEEPS_THOUGHTS = ("anthropic", "gemini")  # whose lists have a place for signed thoughts; OpenAI's only as Responses items
+KEEPS_THOUGHTS = (
+    "anthropic",
+    "gemini",
+)  # whose lists have a place for signed thoughts; OpenAI's only as Responses items
 
 
 class Wire:
     """Turns written in one dialect. Values only; nothing is stored."""
 
     def __init__(self, rules: Dialect, model: str | None = None, begin: int = 0) -> None:
-        """
-        Args:
-            rules: the dialect.
-            model: the model's name, if known; thoughts of others are left out.
-            begin: the first position behind the system messages.
+        """Args:
+        rules: the dialect.
+        model: the model's name, if known; thoughts of others are left out.
+        begin: the first position behind the system messages.
         """
         self.rules = rules
         self.model = model
@@ -39,8 +41,8 @@ class Wire:
 
         Args:
             turn: the turn.
-            newest: whether it is the last one; an older turn that ends with tool results is closed by a made answer where
-                the dialect wants one.
+            newest: whether it is the last one; an older turn that ends with tool results is closed by a made answer
+                where the dialect wants one.
             first: whether it opens the list; a turn without a question then gets one where the dialect wants one.
         """
         rules = self.rules
@@ -62,8 +64,8 @@ class Wire:
     def needs_opening(self, turn: Turn) -> bool:
         """Whether a turn without a question cannot open a list of this dialect as it stands.
 
-        Where the provider lets the assistant open, a greeting that opened the thread is left as it was; what only a cut or
-        a gap has brought to the front gets a made question.
+        Where the provider lets the assistant open, a greeting that opened the thread is left as it was; what only a cut
+        or a gap has brought to the front gets a made question.
         """
         if self.rules.opens_with_user or not turn.steps:
             return True
@@ -102,7 +104,9 @@ class Wire:
         calls = tuple(ToolCall(legal_call_id(c.id), c.name, c.arguments, c.extra) for c in head.message.tool_calls)
         out = [head.altered(msgspec.structs.replace(head.message, tool_calls=calls), "call id")]
         for result in results:
-            renamed = msgspec.structs.replace(result.message, tool_call_id=legal_call_id(result.message.tool_call_id or ""))
+            renamed = msgspec.structs.replace(
+                result.message, tool_call_id=legal_call_id(result.message.tool_call_id or "")
+            )
             out.append(result.altered(renamed, "call id"))
         return out
 
@@ -171,4 +175,6 @@ def joined(entries: Sequence[Entry]) -> Entry:
             parts.extend(entry.message.parts)
         content = tuple(parts)
     entry = first.altered(msgspec.structs.replace(first.message, content=content), "joined")
-    return Entry(entry.position, entry.message, -1, entry.turn, entry.running, None, entry.changed, all(e.made for e in entries))
+    return Entry(
+        entry.position, entry.message, -1, entry.turn, entry.running, None, entry.changed, all(e.made for e in entries)
+    )

@@ -45,7 +45,11 @@ def _version(wanted: bool) -> None:
 
 
 @app.callback()
-def common(version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False) -> None:
+def common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
     """The memory of a conversation: everything is kept, little is sent, and what is sent is always valid."""
 
 

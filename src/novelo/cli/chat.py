@@ -25,7 +25,17 @@ class Ended(Exception):
 class Chat:
     """One terminal session: the thread, the model, and the commands that begin with a slash."""
 
-    def __init__(self, memory: novelo.Memory, thread: novelo.Thread, model: Any, *, policy: Any, lang: str, stream: bool, name: str) -> None:
+    def __init__(
+        self,
+        memory: novelo.Memory,
+        thread: novelo.Thread,
+        model: Any,
+        *,
+        policy: Any,
+        lang: str,
+        stream: bool,
+        name: str,
+    ) -> None:
         self.memory, self.thread, self.model = memory, thread, model
         self.policy, self.lang, self.stream, self.model_name = policy, lang, stream, name
         self.out = console()
@@ -185,20 +195,26 @@ class Chat:
 
 
 def chat(
-    model: Annotated[str | None, typer.Option("-m", "--model", help="offline, openai:NAME, or langchain:PROVIDER:NAME.")] = None,
+    model: Annotated[
+        str | None, typer.Option("-m", "--model", help="offline, openai:NAME, or langchain:PROVIDER:NAME.")
+    ] = None,
     system: Annotated[str | None, typer.Option("-s", "--system", help="The system prompt.")] = None,
     last: Annotated[bool, typer.Option("-c", "--continue", help="Go on with the last thread.")] = False,
     thread_id: Annotated[str | None, typer.Option("--thread", "--cid", help="The thread's id.")] = None,
-    policy: Annotated[str | None, typer.Option("-p", "--policy", help="How contexts are composed, such as window:10turns.")] = None,
-    database: Annotated[str | None, typer.Option("-d", "--database", help="A file, or an address such as sqlite:///chat.db.")] = None,
+    policy: Annotated[
+        str | None, typer.Option("-p", "--policy", help="How contexts are composed, such as window:10turns.")
+    ] = None,
+    database: Annotated[
+        str | None, typer.Option("-d", "--database", help="A file, or an address such as sqlite:///chat.db.")
+    ] = None,
     owner: Annotated[str, typer.Option(help="Whose threads.")] = "",
     lang: Annotated[str | None, typer.Option(help="pt, zh or en; else the locale's.")] = None,
     no_stream: Annotated[bool, typer.Option("--no-stream", help="Whole answers only.")] = False,
 ) -> None:
     """Chat in the terminal; everything is kept, and the next session goes on where this one ended.
 
-    Without -m the model is MODEL_NAME when OPENAI_API_KEY is set (.env is read), else the built-in offline one, which needs no
-    network and only quotes. Lines from a pipe are asked one by one.
+    Without -m the model is MODEL_NAME when OPENAI_API_KEY is set (.env is read), else the built-in offline one, which
+    needs no network and only quotes. Lines from a pipe are asked one by one.
 
     Example: novelo chat -c -p "strip_media + budget:8000"
     """
@@ -213,7 +229,9 @@ def chat(
             rows = memory.threads(owner=owner, limit=1)
             thread_id = rows[0].thread_id if rows else None
         thread = memory.thread(thread_id or memory.new_id(), owner=owner)
-        session = Chat(memory, thread, model_of(name), policy=chosen, lang=language(lang), stream=not no_stream, name=name)
+        session = Chat(
+            memory, thread, model_of(name), policy=chosen, lang=language(lang), stream=not no_stream, name=name
+        )
         session.tell("hello", thread=thread.thread_id, model=name)
         session.talk(_reader())
 

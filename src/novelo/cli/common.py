@@ -45,7 +45,9 @@ def open_database(given: str | None, *, must_exist: bool = False, **options: Any
     if "://" not in url:
         path = Path(url)
         if must_exist and not path.exists():
-            raise novelo.StorageUnavailable(f"there is no database {path}: start one with `novelo chat`, or name one with -d")
+            raise novelo.StorageUnavailable(
+                f"there is no database {path}: start one with `novelo chat`, or name one with -d"
+            )
         url = f"sqlite:///{path}"
     return novelo.open(url, **options)
 

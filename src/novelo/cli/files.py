@@ -42,7 +42,10 @@ def check(
     else:
         for violation in found:
             print(violation)
-        say(f"{len(messages)} messages: " + (f"{len(found)} violations for {provider}; --fix mends them" if found else f"{provider} takes them"))
+        say(
+            f"{len(messages)} messages: "
+            + (f"{len(found)} violations for {provider}; --fix mends them" if found else f"{provider} takes them")
+        )
     if found:
         raise typer.Exit(FAILED)
 
@@ -108,7 +111,10 @@ def export(
 
     with open_database(database, must_exist=True) as memory:
         if everything:
-            named = [memory.thread(row.thread_id, owner=row.owner) for row in memory.threads(owner=owner or None, limit=100_000)]
+            named = [
+                memory.thread(row.thread_id, owner=row.owner)
+                for row in memory.threads(owner=owner or None, limit=100_000)
+            ]
         else:
             named = [find_thread(memory, one, owner) for one in thread_ids or ()]
         if not named:
@@ -141,7 +147,11 @@ def delete(
         receipt = thread.erase()
     if as_json:
         return print_json(receipt)
-    print(", ".join(f"{n} {name}" for name, n in receipt.rows.items() if n) + " erased" + (" (log pending)" if receipt.pending else ""))
+    print(
+        ", ".join(f"{n} {name}" for name, n in receipt.rows.items() if n)
+        + " erased"
+        + (" (log pending)" if receipt.pending else "")
+    )
     say(f"not reached: {', '.join(receipt.beyond)}")
 
 

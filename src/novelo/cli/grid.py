@@ -11,7 +11,15 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 COLUMNS, ROWS = 24, 6
-STYLES = {"system": "magenta", "tools": "yellow", "passages": "cyan", "user": "green", "assistant": "blue", "tool": "bright_yellow", "free": "bright_black"}
+STYLES = {
+    "system": "magenta",
+    "tools": "yellow",
+    "passages": "cyan",
+    "user": "green",
+    "assistant": "blue",
+    "tool": "bright_yellow",
+    "free": "bright_black",
+}
 
 
 def categories(context: Context) -> dict[str, tuple[int, int]]:

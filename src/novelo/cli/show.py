@@ -17,7 +17,9 @@ from novelo.cli.common import (
     thread_facts,
 )
 
-Database = Annotated[str | None, typer.Option("-d", "--database", help="A file, or an address such as sqlite:///chat.db.")]
+Database = Annotated[
+    str | None, typer.Option("-d", "--database", help="A file, or an address such as sqlite:///chat.db.")
+]
 Owner = Annotated[str, typer.Option(help="Whose thread it is.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document.")]
 AsLines = Annotated[bool, typer.Option("--nl", help="JSON, a line each.")]
@@ -27,7 +29,9 @@ ThreadId = Annotated[str, typer.Argument(help="The thread's id.")]
 def threads(
     database: Database = None,
     owner: Annotated[str | None, typer.Option(help="Only this owner's.")] = None,
-    query: Annotated[str | None, typer.Option("-q", "--search", help="Words of the title, the id, or of what was said.")] = None,
+    query: Annotated[
+        str | None, typer.Option("-q", "--search", help="Words of the title, the id, or of what was said.")
+    ] = None,
     tag: Annotated[str | None, typer.Option(help="Only those with this tag.")] = None,
     number: Annotated[int, typer.Option("-n", help="How many; 0 is all.")] = 20,
     as_json: AsJson = False,
@@ -46,7 +50,14 @@ def threads(
     from rich.table import Table
 
     table = Table(box=None, padding=(0, 1))
-    for name, right in (("thread", False), ("owner", False), ("messages", True), ("tokens", True), ("last used", False), ("title", False)):
+    for name, right in (
+        ("thread", False),
+        ("owner", False),
+        ("messages", True),
+        ("tokens", True),
+        ("last used", False),
+        ("title", False),
+    ):
         table.add_column(name, justify="right" if right else "left", overflow="fold")
     for row in rows:
         table.add_row(row.thread_id, row.owner, str(row.head), str(row.running), _moment(row.updated), row.title)
@@ -109,12 +120,18 @@ def search(
         thread = None if thread_id is None else find_thread(memory, thread_id, owner or "")
         hits = memory.search(words, owner=owner, thread=thread, limit=number)
     if as_json:
-        return print_json([{"thread_id": h.thread_id, "owner": h.owner, "score": h.score, **entry_facts(h.entry)} for h in hits])
+        return print_json(
+            [{"thread_id": h.thread_id, "owner": h.owner, "score": h.score, **entry_facts(h.entry)} for h in hits]
+        )
     from rich.text import Text
 
     out = console()
     for hit in hits:
-        out.print(Text.assemble((hit.thread_id, "bold"), f" {hit.entry.position} {hit.entry.role}: ", " ".join(hit.text.split())[:200]))
+        out.print(
+            Text.assemble(
+                (hit.thread_id, "bold"), f" {hit.entry.position} {hit.entry.role}: ", " ".join(hit.text.split())[:200]
+            )
+        )
     if not hits:
         raise typer.Exit(1)
 
@@ -123,9 +140,13 @@ def context(
     thread_id: ThreadId,
     database: Database = None,
     owner: Owner = "",
-    turn: Annotated[int | None, typer.Option("--turn", "-t", help="What the model saw at this turn, counted from 1.")] = None,
+    turn: Annotated[
+        int | None, typer.Option("--turn", "-t", help="What the model saw at this turn, counted from 1.")
+    ] = None,
     question: Annotated[str | None, typer.Option(help="As if this were asked.")] = None,
-    policy: Annotated[str | None, typer.Option("-p", "--policy", help="Under another policy, such as window:10turns.")] = None,
+    policy: Annotated[
+        str | None, typer.Option("-p", "--policy", help="Under another policy, such as window:10turns.")
+    ] = None,
     provider: Annotated[str, typer.Option(help="openai, anthropic, gemini, mistral, strict.")] = "openai",
     as_json: AsJson = False,
 ) -> None:
@@ -141,7 +162,9 @@ def context(
         if turn is not None:
             manifest = thread.manifest(turn)
             if manifest is None:
-                raise typer.BadParameter(f"turn {turn} left no manifest: its context was not composed by novelo", param_hint="--turn")
+                raise typer.BadParameter(
+                    f"turn {turn} left no manifest: its context was not composed by novelo", param_hint="--turn"
+                )
             kept = [e for a, b in manifest.kept for e in thread.messages(after=a - 1, limit=b - a)]
             if as_json:
                 return print_json({"turn": turn, "manifest": manifest, "messages": [entry_facts(e) for e in kept]})
@@ -180,7 +203,9 @@ def usage(
         table.add_column(name, justify="right" if name in ("input", "cached", "output") else "left")
     for _, name, call in rows:
         note = "estimated" if call.estimated else ""
-        table.add_row(name, call.purpose, call.model or "", str(call.input), str(call.cache_read), str(call.output), note)
+        table.add_row(
+            name, call.purpose, call.model or "", str(call.input), str(call.cache_read), str(call.output), note
+        )
     totals = [str(sum(getattr(c, n) for _, _, c in rows)) for n in ("input", "cache_read", "output")]
     table.add_row("all", "", "", *totals, "", style="bold")
     console().print(table)

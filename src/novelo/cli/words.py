@@ -36,9 +36,21 @@ WORDS: dict[str, dict[str, str]] = {
         "pt": "A última rodada saiu do contexto; a transcrição a mantém.",
         "zh": "最后一轮已移出上下文;完整记录仍然保留。",
     },
-    "forked": {"en": "Now in {thread}, a fork.", "pt": "Agora em {thread}, uma bifurcação.", "zh": "现在在分支 {thread}。"},
-    "switched": {"en": "Now in {thread} ({count} messages).", "pt": "Agora em {thread} ({count} mensagens).", "zh": "现在在 {thread}({count} 条消息)。"},
-    "exported": {"en": "{count} messages in {path}.", "pt": "{count} mensagens em {path}.", "zh": "{count} 条消息已写入 {path}。"},
+    "forked": {
+        "en": "Now in {thread}, a fork.",
+        "pt": "Agora em {thread}, uma bifurcação.",
+        "zh": "现在在分支 {thread}。",
+    },
+    "switched": {
+        "en": "Now in {thread} ({count} messages).",
+        "pt": "Agora em {thread} ({count} mensagens).",
+        "zh": "现在在 {thread}({count} 条消息)。",
+    },
+    "exported": {
+        "en": "{count} messages in {path}.",
+        "pt": "{count} mensagens em {path}.",
+        "zh": "{count} 条消息已写入 {path}。",
+    },
     "policy": {"en": "Policy: {policy}", "pt": "Política: {policy}", "zh": "策略:{policy}"},
     "failed": {
         "en": "No answer: {error} The question is kept; /retry asks again.",
@@ -62,7 +74,13 @@ def language(wanted: str | None) -> str:
     """The language of a chat: what was asked for, else the locale's, else English."""
     if wanted in LANGUAGES:
         return wanted
-    named = os.environ.get("LC_ALL") or os.environ.get("LC_MESSAGES") or os.environ.get("LANG") or locale.getlocale()[0] or ""
+    named = (
+        os.environ.get("LC_ALL")
+        or os.environ.get("LC_MESSAGES")
+        or os.environ.get("LANG")
+        or locale.getlocale()[0]
+        or ""
+    )
     return next((code for code in LANGUAGES if named.lower().startswith(code)), "en")
 
 

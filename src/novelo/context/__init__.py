@@ -23,7 +23,19 @@ from novelo.tokens import count_message, count_tools, counter
 from novelo.transcript import Entry, Step, Turn, TurnReader
 from novelo.wire import WRITTEN_RESULT, Wire
 
-__all__ = ["Context", "Draft", "Entry", "Manifest", "Policy", "Source", "Step", "Turn", "compose", "compose_source", "parse"]
+__all__ = [
+    "Context",
+    "Draft",
+    "Entry",
+    "Manifest",
+    "Policy",
+    "Source",
+    "Step",
+    "Turn",
+    "compose",
+    "compose_source",
+    "parse",
+]
 
 
 class Context:
@@ -43,8 +55,8 @@ class Context:
         """The messages in a provider's form.
 
         Args:
-            form: "openai", "anthropic", "langchain", "responses", "gemini", "mistral", or "message" for our own; None is the
-                form that came in. Unchanged messages are the very objects that came in.
+            form: "openai", "anthropic", "langchain", "responses", "gemini", "mistral", or "message" for our own; None
+                is the form that came in. Unchanged messages are the very objects that came in.
         """
         wanted = form or self.form
         if wanted == self.form and wanted in ("openai", "langchain", "message"):
@@ -70,7 +82,7 @@ def compose(
     model: str | None = None,
     pins: Iterable[int | str] = (),
     *,
-    counter: Any = "estimate",  # noqa: A002
+    counter: Any = "estimate",
     tools: Sequence[dict[str, Any]] | None = None,
     window: int | None = None,
 ) -> Context:
@@ -187,7 +199,11 @@ def _from_list(result: Any, draft: Draft, name: str) -> Draft:
     if not isinstance(result, (list, tuple)):
         raise InvalidSpec(f"policy {name}: gave {type(result).__name__}, expected a Draft or a list of messages")
     known = {id(e.message): e for t in draft.in_order() for e in t.entries} | {id(e.message): e for e in draft.opening}
-    messages = [m if isinstance(m, Message) else one for m in result for one in ([m] if isinstance(m, Message) else formats.read([m]))]
+    messages = [
+        m if isinstance(m, Message) else one
+        for m in result
+        for one in ([m] if isinstance(m, Message) else formats.read([m]))
+    ]
     at = draft.start
     entries = []
     for message in messages:
@@ -228,7 +244,9 @@ def _verify(entries: Sequence[Entry], desk: Desk, turns: Sequence[Turn]) -> None
 
 def _manifest(draft: Draft, turns: Sequence[Turn], entries: Sequence[Entry], tools: int, fixed: int) -> dict[str, Any]:
     desk = draft.desk
-    kept = {e.position for t in turns for e in t.entries if not e.made} | {e.position for e in draft.opening if e.position >= 0}
+    kept = {e.position for t in turns for e in t.entries if not e.made} | {
+        e.position for e in draft.opening if e.position >= 0
+    }
     kept |= {e.position for t in turns for e in t.entries if e.made and e.changed != "made"}
     spans = ranges(sorted(kept))
     system = sum(desk.tokens(e) for e in entries if e.message.role == "system")

@@ -1,12 +1,12 @@
 """Keep what fits a number of tokens.
 
-All that the model reads is counted: system message, tools, passages, anchors, and the turns. Older turns are kept whole;
-the newest is cut to its question and its newest steps where it alone is too long. What cannot be cut any further and still
-does not fit is an error that says by how much: an unreadable request is never sent in silence.
+All that the model reads is counted: system message, tools, passages, anchors, and the turns. Older turns are kept
+whole; the newest is cut to its question and its newest steps where it alone is too long. What cannot be cut any further
+and still does not fit is an error that says by how much: an unreadable request is never sent in silence.
 
 With a low mark the cut is deep and then holds still. With R the tokens of all entries and step = high - low,
-dropped = ceil((R - high) / step) * step where R > high, and the context begins at the first turn before which at least that
-much was said. The grid needs no stored state: it follows from sums that never change.
+dropped = ceil((R - high) / step) * step where R > high, and the context begins at the first turn before which at least
+that much was said. The grid needs no stored state: it follows from sums that never change.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ class Budget:
         """The newest turns of the draft that fit; see the class.
 
         Raises:
-            ContextTooSmall: system message, anchors, the newest question and the newest step are larger than the budget.
+            ContextTooSmall: system message, anchors, the newest question and the newest step are larger than the
+                budget.
         """
         desk = draft.desk
         high = self._tokens(self.high, desk.window) - self.reserve

@@ -22,8 +22,8 @@ from novelo.wire import Wire
 class Source(Protocol):
     """Where entries come from: a plain list, or a thread in a store.
 
-    `begin` is the first position behind the opening, `end` the position behind the last entry; positions of hidden entries
-    are counted but never yielded.
+    `begin` is the first position behind the opening, `end` the position behind the last entry; positions of hidden
+    entries are counted but never yielded.
     """
 
     begin: int

@@ -19,8 +19,7 @@ class ListSource:
     """Messages of any form that `formats.detect` knows; OpenAI dicts and LangChain messages are converted when pulled."""
 
     def __init__(self, given: Sequence[Any], count: Callable[[Message], int], written: str = "") -> None:
-        """
-        Args:
+        """Args:
             given: the messages.
             count: message -> tokens.
             written: how a user message begins that holds tool results as text (templates without tools).
@@ -30,7 +29,9 @@ class ListSource:
         if not isinstance(given, (list, tuple)):
             raise InvalidMessage(f"expected a list of messages, got {type(given).__name__}")
         self.form = formats.detect(given)
-        self._given: Sequence[Any] = given if self.form in ("openai", "langchain", "message") else formats.read(given, self.form)
+        self._given: Sequence[Any] = (
+            given if self.form in ("openai", "langchain", "message") else formats.read(given, self.form)
+        )
         self._sourced = self._given is given
         self._convert = _converter(self.form if self._sourced else "message")
         self._count = count
@@ -122,7 +123,9 @@ class ListSource:
 
     def _is_made(self, entry: Entry) -> bool:
         content = entry.message.content
-        return isinstance(content, str) and (content in MADE or (bool(self._written) and content.startswith(self._written)))
+        return isinstance(content, str) and (
+            content in MADE or (bool(self._written) and content.startswith(self._written))
+        )
 
 
 def _converter(form: str) -> Callable[[Any], Message]:

@@ -65,7 +65,9 @@ def left_out(kept: list[tuple[int, int]], end: int, log: Log) -> list[tuple[int,
         if at < start:
             gaps.append((at, start))
         at = max(at, stop)
-    edges = sorted({p for start, stop, _ in log.cuts for p in (start, stop)} | {q for p in log.singles for q in (p, p + 1)})
+    edges = sorted(
+        {p for start, stop, _ in log.cuts for p in (start, stop)} | {q for p in log.singles for q in (p, p + 1)}
+    )
     out: list[tuple[int, int, str]] = []
     for start, stop in gaps:
         points = [start, *(p for p in edges if start < p < stop), stop]
@@ -85,7 +87,9 @@ def explain(manifest: Manifest) -> str:
     total = manifest.tokens.get("total", 0)
     budget = manifest.tokens.get("budget")
     lines = [f"{inside} of {manifest.end} messages under {manifest.policy} for {manifest.provider}"]
-    lines.append(f"{total} tokens by {manifest.counter}" + (f" of {budget}" if budget else "") + (f" ({parts})" if parts else ""))
+    lines.append(
+        f"{total} tokens by {manifest.counter}" + (f" of {budget}" if budget else "") + (f" ({parts})" if parts else "")
+    )
     if manifest.kept:
         lines.append("in: " + ", ".join(_span(a, b) for a, b in manifest.kept))
     lines += [f"out: {_span(a, b)}, by {why}" for a, b, why in manifest.left_out]

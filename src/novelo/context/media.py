@@ -25,7 +25,9 @@ class StripMedia:
 
     def __call__(self, draft: Draft) -> Draft:
         """The draft with old media replaced, as turns are pulled."""
-        return draft.mapped(_Stripping(self, draft.desk.pinned, self.keep.number), _Stripping(self, draft.desk.pinned, 0))
+        return draft.mapped(
+            _Stripping(self, draft.desk.pinned, self.keep.number), _Stripping(self, draft.desk.pinned, 0)
+        )
 
 
 class _Stripping:
@@ -41,7 +43,13 @@ class _Stripping:
 
     def _entry(self, entry: Entry) -> Entry:
         content = entry.message.content
-        if not isinstance(content, tuple) or entry.position in self.pinned or not any(type(p) in PLACEHOLDERS for p in content):
+        if (
+            not isinstance(content, tuple)
+            or entry.position in self.pinned
+            or not any(type(p) in PLACEHOLDERS for p in content)
+        ):
             return entry
-        parts: tuple[Part, ...] = tuple(Text(text=PLACEHOLDERS[type(p)]) if type(p) in PLACEHOLDERS else p for p in content)
+        parts: tuple[Part, ...] = tuple(
+            Text(text=PLACEHOLDERS[type(p)]) if type(p) in PLACEHOLDERS else p for p in content
+        )
         return entry.altered(msgspec.structs.replace(entry.message, content=parts), str(self.policy))

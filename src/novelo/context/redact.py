@@ -1,9 +1,9 @@
 """Masks what must not leave: secrets, card numbers, e-mail addresses, Brazilian tax ids, or a pattern of your own.
 
 The transcript is not touched (that is `thread.redact`); this is a mask on the way out, over every text, result and
-argument of the context. The newest question goes out as it was asked: the model is to act on it ("my address is …, find my
-order"), and it is masked from the next question on. The word `question` masks it too. Masks are fixed texts that no pattern
-matches, so masking twice changes nothing.
+argument of the context. The newest question goes out as it was asked: the model is to act on it ("my address is …, find
+my order"), and it is masked from the next question on. The word `question` masks it too. Masks are fixed texts that no
+pattern matches, so masking twice changes nothing.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ _SECRETS = (
     r"|\bxox[abprs]-[A-Za-z0-9-]{10,}|\bAKIA[0-9A-Z]{16}\b|\bAIza[0-9A-Za-z_-]{30,}"
     r"|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"  # JSON web tokens
 )
-_LABELLED = re.compile(r"(?i)\b(password|passwd|senha|secret|api[_-]?key|token|密码)(\s*[:=]\s*|\s+is\s+|\s+é\s+)(?!\[)([^\s\"',;]{6,})")
+_LABELLED = re.compile(
+    r"(?i)\b(password|passwd|senha|secret|api[_-]?key|token|密码)(\s*[:=]\s*|\s+is\s+|\s+é\s+)(?!\[)([^\s\"',;]{6,})"
+)
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,9 @@ class Redact:
                 raise InvalidSpec(f"redact pattern {pattern!r}: {error}") from error
 
     def __str__(self) -> str:
-        return "redact:" + ",".join(self.kinds + tuple(f"pattern={p}" for p in self.patterns) + ("question",) * self.question)
+        return "redact:" + ",".join(
+            self.kinds + tuple(f"pattern={p}" for p in self.patterns) + ("question",) * self.question
+        )
 
     def __call__(self, draft: Draft) -> Draft:
         """The draft with every match masked, the system message too."""

@@ -51,7 +51,9 @@ class Pipeline:
         for stage in self.stages:
             draft = stage(draft)
             if not isinstance(draft, Draft):
-                raise InvalidSpec(f"{name_of(stage)} gave {type(draft).__name__}, expected a Draft: use it through compose()")
+                raise InvalidSpec(
+                    f"{name_of(stage)} gave {type(draft).__name__}, expected a Draft: use it through compose()"
+                )
         return draft
 
 
@@ -75,7 +77,9 @@ class _Items:
         """Refuse what the stage does not know."""
         unknown = [k for k in self.named if k not in keys] + ([] if words else list(self.words))
         if unknown or (self.head is not None and not head):
-            raise InvalidSpec(f"policy {self.stage!r}: does not know {', '.join(unknown) or self.head!r}; {USAGE[self.stage]}")
+            raise InvalidSpec(
+                f"policy {self.stage!r}: does not know {', '.join(unknown) or self.head!r}; {USAGE[self.stage]}"
+            )
 
     def text(self, key: str) -> str | None:
         """The value of a key, None if it is not there."""
@@ -151,7 +155,9 @@ def _redact(items: _Items) -> Policy:
     items.only("pattern", words=True)
     kinds = ((items.head,) if items.head else ()) + items.words
     question, kinds = "question" in kinds, tuple(k for k in kinds if k != "question")
-    return Redact(kinds or (() if "pattern" in items.named else ("secrets",)), tuple(items.named.get("pattern", ())), question)
+    return Redact(
+        kinds or (() if "pattern" in items.named else ("secrets",)), tuple(items.named.get("pattern", ())), question
+    )
 
 
 STAGES: dict[str, Callable[[_Items], Policy]] = {
@@ -182,7 +188,12 @@ def parse(value: Any) -> Policy:
     if isinstance(value, str):
         stages = [_stage(text) for text in re.split(r"[+|]", value)]
         return stages[0] if len(stages) == 1 else Pipeline(tuple(stages))
-    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str) and value[0] in ("messages", "turns", "tokens", "fraction"):
+    if (
+        isinstance(value, tuple)
+        and len(value) == 2
+        and isinstance(value[0], str)
+        and value[0] in ("messages", "turns", "tokens", "fraction")
+    ):
         found = size(value, "messages", what="policy")
         return Budget(found) if found.unit in ("tokens", "%") else Window(found)
     if isinstance(value, Sequence) and value:

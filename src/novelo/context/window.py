@@ -1,8 +1,8 @@
 """Keep the newest turns or messages.
 
-The question counts as one of them. Turns are kept whole; only the newest turn, when it alone is too long for a window of
-messages, is cut: its question and its newest steps stay. With slack the cut moves on a grid, so that it holds still for
-some turns and the provider's prompt cache stays warm: after T turns, ceil((T - turns) / slack) * slack are dropped.
+The question counts as one of them. Turns are kept whole; only the newest turn, when it alone is too long for a window
+of messages, is cut: its question and its newest steps stay. With slack the cut moves on a grid, so that it holds still
+for some turns and the provider's prompt cache stays warm: after T turns, ceil((T - turns) / slack) * slack are dropped.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from novelo.transcript import Step, Turn
 class Window:
     """The newest `size` turns or messages, the system message not counted.
 
-    Example: turns of 2, 4 and 2 messages and a new question under 5 messages -> the last turn and the question (3), since
-    the turn before it (4) does not fit whole.
+    Example: turns of 2, 4 and 2 messages and a new question under 5 messages -> the last turn and the question (3),
+    since the turn before it (4) does not fit whole.
     """
 
     size: Size

@@ -8,8 +8,8 @@
     mistral     chat dicts with Mistral's call ids; they are read as openai
     message     our own
 
-Reading loses nothing: what was read from a form and is written in it comes out equal. Writing another form translates what
-it knows and leaves out what only the first could understand (signed thoughts, cache marks).
+Reading loses nothing: what was read from a form and is written in it comes out equal. Writing another form translates
+what it knows and leaves out what only the first could understand (signed thoughts, cache marks).
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def read(messages: Any, form: str | None = None) -> list[Message]:
     """A list of any form as messages.
 
     Args:
-        messages: n messages, oldest first; Anthropic's also as the whole body or `AnthropicForm`, with its system prompt.
+        messages: n messages, oldest first; Anthropic's also as the whole body or `AnthropicForm`, with its system
+            prompt.
         form: the form, if known; else it is detected. Chat dicts, LangChain messages and our own may stand mixed.
     Returns:
         The messages; one Anthropic message with several tool results becomes several.

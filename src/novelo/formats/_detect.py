@@ -11,7 +11,14 @@ Form = Literal["openai", "anthropic", "responses", "langchain", "message"]
 
 ITEMS = frozenset(
     (
-        *("function_call", "function_call_output", "reasoning", "item_reference", "computer_call", "computer_call_output"),
+        *(
+            "function_call",
+            "function_call_output",
+            "reasoning",
+            "item_reference",
+            "computer_call",
+            "computer_call_output",
+        ),
         *("web_search_call", "file_search_call", "image_generation_call", "code_interpreter_call", "local_shell_call"),
         *("local_shell_call_output", "shell_call", "shell_call_output", "apply_patch_call", "apply_patch_call_output"),
         *("mcp_list_tools", "mcp_approval_request", "mcp_approval_response", "mcp_call", "compaction"),
@@ -24,7 +31,12 @@ _ANTHROPIC = frozenset(
     (
         *("tool_use", "tool_result", "thinking", "redacted_thinking", "document", "search_result", "container_upload"),
         *("server_tool_use", "web_search_tool_result", "web_fetch_tool_result", "code_execution_tool_result"),
-        *("bash_code_execution_tool_result", "text_editor_code_execution_tool_result", "mcp_tool_use", "mcp_tool_result"),
+        *(
+            "bash_code_execution_tool_result",
+            "text_editor_code_execution_tool_result",
+            "mcp_tool_use",
+            "mcp_tool_result",
+        ),
     )
 )
 
@@ -36,7 +48,9 @@ def detect(messages: Sequence[Any]) -> Form:
     thoughts inside a chat list. An empty list is "openai".
     """
     odd = [
-        m for m in messages if m.__class__ is not dict or "type" in m or m.get("content").__class__ not in _PLAIN_CONTENT
+        m
+        for m in messages
+        if m.__class__ is not dict or "type" in m or m.get("content").__class__ not in _PLAIN_CONTENT
     ]
     if not odd:
         return "openai"
@@ -55,7 +69,9 @@ def detect(messages: Sequence[Any]) -> Form:
 
 
 def _is_chat(message: Any) -> bool:
-    return isinstance(message, Mapping) and (message.get("role") in ("tool", "function") or bool(message.get("tool_calls")))
+    return isinstance(message, Mapping) and (
+        message.get("role") in ("tool", "function") or bool(message.get("tool_calls"))
+    )
 
 
 def _of_object(message: Any) -> Form | None:

@@ -1,7 +1,7 @@
 """What a store promises: one class, short transactions, the same suite for every engine.
 
-A store keeps threads. Every statement begins with the thread's key, a keyed hash of owner and thread id, so no id can reach
-another owner's rows, and the schema can be spread over machines. The promises:
+A store keeps threads. Every statement begins with the thread's key, a keyed hash of owner and thread id, so no id can
+reach another owner's rows, and the schema can be spread over machines. The promises:
 
 - what a method returned for is on disk; what it raised for changed nothing;
 - positions of a thread are 0, 1, 2, ... without a gap, in the order of commits, never of a clock;
@@ -24,7 +24,8 @@ from novelo.messages import Message
 
 class ThreadRow(msgspec.Struct, frozen=True):
     """A thread's facts. `running` are the tokens of all entries, `turns` the user messages, `opening` the system messages at
-    the head; positions below `fork_at` are the parent's entries."""
+    the head; positions below `fork_at` are the parent's entries.
+    """
 
     key: bytes
     owner: str
@@ -61,8 +62,8 @@ class NewEntry(msgspec.Struct, frozen=True):
 class StoredEntry(msgspec.Struct, frozen=True):
     """A message at its place in the transcript.
 
-    `turn` counts the user messages up to it; `running` the tokens of all entries up to and with it. A deleted entry keeps
-    its place and has an empty message.
+    `turn` counts the user messages up to it; `running` the tokens of all entries up to and with it. A deleted entry
+    keeps its place and has an empty message.
     """
 
     position: int
@@ -120,7 +121,8 @@ class Call(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class TurnRow(msgspec.Struct, frozen=True):
     """One turn: `first` is the position of its question, `last` of its newest entry; status open, done, failed,
-    interrupted, or waiting."""
+    interrupted, or waiting.
+    """
 
     first: int
     last: int
@@ -143,7 +145,8 @@ class Lease(msgspec.Struct, frozen=True):
 class Begun(msgspec.Struct, frozen=True):
     """What `begin` did: the thread as it is now, the turn's row and epoch, and the state.
 
-    `replayed`: the key's turn is done, nothing was written. `rejoined`: the turn of this key was taken over where it stopped.
+    `replayed`: the key's turn is done, nothing was written. `rejoined`: the turn of this key was taken over where it
+    stopped.
     """
 
     thread: ThreadRow
@@ -184,7 +187,8 @@ class Hit(msgspec.Struct, frozen=True):
 
 class Receipt(msgspec.Struct, frozen=True):
     """What an erasure removed: rows by kind, never content. `pending`: traces are still in the write-ahead log, since a
-    reader holds it; they go at the next erasure or close. `beyond` names what no program here can reach."""
+    reader holds it; they go at the next erasure or close. `beyond` names what no program here can reach.
+    """
 
     rows: dict[str, int]
     forks: tuple[str, ...] = ()
@@ -205,7 +209,14 @@ class Store(Protocol):
 
     # ------------------------------------------------------------------------------------------ the turn protocol
     def begin(
-        self, key: bytes, names: tuple[str, str], question: NewEntry, lease: Lease, *, idempotency: tuple[str, bytes] | None, mode: str
+        self,
+        key: bytes,
+        names: tuple[str, str],
+        question: NewEntry,
+        lease: Lease,
+        *,
+        idempotency: tuple[str, bytes] | None,
+        mode: str,
     ) -> Begun | Busy:
         """Open a turn with its question, in one transaction.
 
@@ -254,7 +265,15 @@ class Store(Protocol):
         """Renew the lease, and keep what was streamed so far, for the case that this process dies. False: lease lost."""
         ...
 
-    def add(self, key: bytes, names: tuple[str, str], entries: Sequence[NewEntry], lease: Lease, *, created: Sequence[float] = ()) -> int | Busy:
+    def add(
+        self,
+        key: bytes,
+        names: tuple[str, str],
+        entries: Sequence[NewEntry],
+        lease: Lease,
+        *,
+        created: Sequence[float] = (),
+    ) -> int | Busy:
         """Append messages outside of a turn: a greeting, an imported history. Returns the position of the first."""
         ...
 

@@ -1,7 +1,7 @@
 """The words by which a message is found, and by which it is looked for: one function for every index.
 
-Accents and case are folded; words of letters and digits stay words; Chinese, Japanese and Korean signs, which are written
-without spaces, become single signs and pairs, so that 退货 is found in 可以退货吗.
+Accents and case are folded; words of letters and digits stay words; Chinese, Japanese and Korean signs, which are
+written without spaces, become single signs and pairs, so that 退货 is found in 可以退货吗.
 
     O reembolso já foi concluído?   ->  o reembolso ja foi concluido
     可以退货                         ->  可 以 退 货 可以 以退 退货

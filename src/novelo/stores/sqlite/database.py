@@ -1,8 +1,8 @@
 """Connections to one SQLite file: how they are opened, lent out, and how their errors become ours.
 
 apsw brings its own current SQLite: the library of many systems (below 3.51.3) can corrupt a WAL database that several
-connections write. Every connection runs with WAL, synchronous=FULL (what was committed survives a power cut), secure_delete
-(what was removed is overwritten), and waits for other writers with jitter.
+connections write. Every connection runs with WAL, synchronous=FULL (what was committed survives a power cut),
+secure_delete (what was removed is overwritten), and waits for other writers with jitter.
 """
 
 from __future__ import annotations
@@ -53,8 +53,7 @@ class Database:
     """One file, or memory, and a pool of connections; writers of this process take turns."""
 
     def __init__(self, path: str, *, vfs: str | None = None, synchronous: str = "FULL") -> None:
-        """
-        Args:
+        """Args:
             path: a file's path, or "" for memory.
             vfs: SQLite's file layer, for fault tests.
             synchronous: FULL; anything less can lose what was acknowledged.
@@ -144,7 +143,10 @@ class Database:
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
         name = self.path or ":memory:"
         if self.read_only:
-            name, flags = f"file:{Path(self.path).resolve().as_posix()}?immutable=1", apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+            name, flags = (
+                f"file:{Path(self.path).resolve().as_posix()}?immutable=1",
+                apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI,
+            )
         connection = apsw.Connection(name, flags=flags, vfs=self._vfs, statementcachesize=100)
         connection.set_busy_handler(_Patience())
         if not self.read_only:
@@ -180,11 +182,15 @@ class Database:
 
         found = schema_version(connection)
         if found > SCHEMA:
-            raise SchemaTooNew(f"the database has schema {found}, this version knows up to {SCHEMA}: upgrade novelo", found=found)
+            raise SchemaTooNew(
+                f"the database has schema {found}, this version knows up to {SCHEMA}: upgrade novelo", found=found
+            )
         if found == SCHEMA:
             return
         if self.read_only:
-            raise StorageReadOnly(f"the database has schema {found} and its folder cannot be written: {SCHEMA} is needed")
+            raise StorageReadOnly(
+                f"the database has schema {found} and its folder cannot be written: {SCHEMA} is needed"
+            )
         connection.execute("BEGIN EXCLUSIVE")
         try:
             found = schema_version(connection)  # another process may have been quicker

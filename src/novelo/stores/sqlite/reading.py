@@ -88,7 +88,9 @@ class Reading:
                 out += [e for e in rows if hidden or not (e.hidden or e.deleted)]
             return out[:limit]
 
-    def _rows(self, connection: apsw.Connection, thread: ThreadRow, at: int, limit: int, *, newest: bool) -> list[StoredEntry]:
+    def _rows(
+        self, connection: apsw.Connection, thread: ThreadRow, at: int, limit: int, *, newest: bool
+    ) -> list[StoredEntry]:
         ranges = hidden_ranges(connection, thread)
         out: list[StoredEntry] = []
         for key, low, high in self._segments(connection, thread):
@@ -138,7 +140,9 @@ class Reading:
 
     def holder_of(self, connection: apsw.Connection, thread: ThreadRow, position: int) -> bytes:
         """The key under which the entry at a position is stored."""
-        return next((key for key, low, high in self._segments(connection, thread) if low <= position < high), thread.key)
+        return next(
+            (key for key, low, high in self._segments(connection, thread) if low <= position < high), thread.key
+        )
 
     # ------------------------------------------------------------------------------------------ the rest
     def turns(self, key: bytes, limit: int = 200, before: int | None = None) -> list[TurnRow]:
@@ -205,7 +209,9 @@ class Reading:
         out: list[Hit] = []
         known: dict[bytes, ThreadRow | None] = {}
         with self.database.reading() as connection:
-            for name, position, rank in connection.execute(Q["find_words"], (match, limit * (4 if owner is not None else 1))):
+            for name, position, rank in connection.execute(
+                Q["find_words"], (match, limit * (4 if owner is not None else 1))
+            ):
                 place = bytes.fromhex(name)
                 if place not in known:
                     found = thread_row(connection, place)
@@ -229,7 +235,23 @@ def thread_row(connection: apsw.Connection, key: bytes) -> tuple[ThreadRow, dict
 
 
 def _thread(row: tuple[Any, ...]) -> tuple[ThreadRow, dict[str, Any], float]:
-    (key, owner, thread_id, head, turns, opening, running, epoch, holder, lease_until, lease_s, open_turn, status, title, tags) = row[:15]
+    (
+        key,
+        owner,
+        thread_id,
+        head,
+        turns,
+        opening,
+        running,
+        epoch,
+        holder,
+        lease_until,
+        lease_s,
+        open_turn,
+        status,
+        title,
+        tags,
+    ) = row[:15]
     metadata, state, version, parent, fork_at, hidden, pinned, created, updated = row[15:]
     try:
         facts = ThreadRow(
@@ -265,4 +287,6 @@ def _seconds(milliseconds: int | None) -> float | None:
 
 
 def _gap(thread: ThreadRow, position: int) -> StorageCorrupt:
-    return StorageCorrupt(f"entry {position} of thread {thread.key.hex()} is missing: restore a backup", position=position)
+    return StorageCorrupt(
+        f"entry {position} of thread {thread.key.hex()} is missing: restore a backup", position=position
+    )

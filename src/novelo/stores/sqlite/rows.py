@@ -1,7 +1,7 @@
 """Entries as rows and back, with a seal over each.
 
-SQLite notices few of the bits that a bad disk flips (2 of 87 in a trial): a seal over everything in the row makes an altered
-row an error to its reader, never an altered text.
+SQLite notices few of the bits that a bad disk flips (2 of 87 in a trial): a seal over everything in the row makes an
+altered row an error to its reader, never an altered text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,17 @@ _EMPTY = [Message(role) for role in ROLES]  # type: ignore[arg-type]
 Row = tuple[Any, ...]
 
 
-def seal(key: bytes, position: int, turn: int, role: int, tokens: int, running: int, created: int, name: str | None, body: bytes | None) -> bytes:
+def seal(
+    key: bytes,
+    position: int,
+    turn: int,
+    role: int,
+    tokens: int,
+    running: int,
+    created: int,
+    name: str | None,
+    body: bytes | None,
+) -> bytes:
     """Eight bytes over all columns of an entry."""
     head = b"%b%d %d %d %d %d %d %b\0" % (key, position, turn, role, tokens, running, created, (name or "").encode())
     return blake2b(head + (b"\0deleted" if body is None else body), digest_size=8).digest()
@@ -31,7 +41,18 @@ def to_row(key: bytes, position: int, turn: int, message: Message, tokens: int, 
     code = _CODES[message.role]
     body = encode(message)[len(_HEADS[code]) :]
     moment = round(created * 1000)
-    return (key, position, turn, code, tokens, running, moment, message.id, body, seal(key, position, turn, code, tokens, running, moment, message.id, body))
+    return (
+        key,
+        position,
+        turn,
+        code,
+        tokens,
+        running,
+        moment,
+        message.id,
+        body,
+        seal(key, position, turn, code, tokens, running, moment, message.id, body),
+    )
 
 
 def from_row(key: bytes, row: Row, hidden: bool = False) -> StoredEntry:
@@ -42,11 +63,15 @@ def from_row(key: bytes, row: Row, hidden: bool = False) -> StoredEntry:
     """
     position, turn, code, tokens, running, created, name, body, sealed = row
     if sealed != seal(key, position, turn, code, tokens, running, created, name, body):
-        raise StorageCorrupt(f"entry {position} of thread {key.hex()} was altered outside of novelo: restore a backup", position=position)
+        raise StorageCorrupt(
+            f"entry {position} of thread {key.hex()} was altered outside of novelo: restore a backup", position=position
+        )
     if body is None:
         return StoredEntry(position, _EMPTY[code], turn, tokens, running, created / 1000, hidden, True)
     try:
         message = decode(_HEADS[code] + body)
     except InvalidMessage as error:
-        raise StorageCorrupt(f"entry {position} of thread {key.hex()} is no message of ours", position=position) from error
+        raise StorageCorrupt(
+            f"entry {position} of thread {key.hex()} is no message of ours", position=position
+        ) from error
     return StoredEntry(position, message, turn, tokens, running, created / 1000, hidden)

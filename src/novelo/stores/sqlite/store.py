@@ -1,7 +1,7 @@
 """The SQLite store: the turn protocol, and what changes a thread.
 
-A plain turn is two transactions: `begin` writes the question, `append` the answer with everything that goes with it. Between
-them no transaction is open and no connection held, however long the model takes.
+A plain turn is two transactions: `begin` writes the question, `append` the answer with everything that goes with it.
+Between them no transaction is open and no connection held, however long the model takes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,14 @@ class SQLiteStore(Reading):
 
     # ------------------------------------------------------------------------------------------ the turn protocol
     def begin(
-        self, key: bytes, names: tuple[str, str], question: NewEntry, lease: Lease, *, idempotency: tuple[str, bytes] | None, mode: str
+        self,
+        key: bytes,
+        names: tuple[str, str],
+        question: NewEntry,
+        lease: Lease,
+        *,
+        idempotency: tuple[str, bytes] | None,
+        mode: str,
     ) -> Begun | Busy:
         """Open a turn with its question, in one transaction."""
         with self.database.writing() as db:
@@ -33,15 +40,21 @@ class SQLiteStore(Reading):
             if earlier is not None and earlier.status == "done":
                 return Begun(thread, earlier, state, replayed=True)
             if _held(thread, ttl, lease) and mode != "interrupt":
-                return Busy(thread.holder, thread.lease_until, earlier is not None and earlier.first == thread.open_turn)
+                return Busy(
+                    thread.holder, thread.lease_until, earlier is not None and earlier.first == thread.open_turn
+                )
             thread = self._interrupt(db, thread, lease.now, but=None if earlier is None else earlier.first)
             if earlier is not None and earlier.last + 1 == thread.head:
                 return self._retake(db, thread, earlier, state, lease)
-            if earlier is not None:  # later messages stand between: ask anew at the end, what was before stays out of contexts
+            if (
+                earlier is not None
+            ):  # later messages stand between: ask anew at the end, what was before stays out of contexts
                 self._hide(db, key, [(earlier.first, earlier.last + 1)], lease.now)
             return self._take(db, thread, state, question, lease, idempotency, earlier)
 
-    def _ensure(self, db: apsw.Connection, key: bytes, names: tuple[str, str], now: float) -> tuple[ThreadRow, dict[str, Any], float]:
+    def _ensure(
+        self, db: apsw.Connection, key: bytes, names: tuple[str, str], now: float
+    ) -> tuple[ThreadRow, dict[str, Any], float]:
         found = thread_row(db, key)
         if found is None or found[0].status == "erased":
             db.execute(Q["new_thread"], (key, *names, now))
@@ -56,7 +69,9 @@ class SQLiteStore(Reading):
         if row is None:
             return None
         if row[6] != idempotency[1]:
-            raise KeyConflict("the idempotency key belongs to another request of this thread: use a new key for a new request")
+            raise KeyConflict(
+                "the idempotency key belongs to another request of this thread: use a new key for a new request"
+            )
         return turn_row(row)
 
     def _interrupt(self, db: apsw.Connection, thread: ThreadRow, now: float, but: int | None) -> ThreadRow:
@@ -76,7 +91,9 @@ class SQLiteStore(Reading):
             db.execute(Q["interrupt_turn"], (thread.key, first))
         return thread
 
-    def _retake(self, db: apsw.Connection, thread: ThreadRow, turn: TurnRow, state: dict[str, Any], lease: Lease) -> Begun:
+    def _retake(
+        self, db: apsw.Connection, thread: ThreadRow, turn: TurnRow, state: dict[str, Any], lease: Lease
+    ) -> Begun:
         values = (thread.key, lease.holder, lease.now + lease.ttl_s, lease.ttl_s, turn.first, lease.now)
         epoch = next(iter(db.execute(Q["retake"], values)))[0]
         db.execute(Q["reopen_turn"], (thread.key, turn.first, epoch))
@@ -106,12 +123,21 @@ class SQLiteStore(Reading):
         turns, running = thread.turns + asks, thread.running + question.tokens
         self._write(db, key, first, turns, running, question, lease.now)
         thread = msgspec.structs.replace(
-            thread, head=first + 1, turns=turns, running=running, epoch=epoch, holder=lease.holder, lease_until=until, open_turn=first
+            thread,
+            head=first + 1,
+            turns=turns,
+            running=running,
+            epoch=epoch,
+            holder=lease.holder,
+            lease_until=until,
+            open_turn=first,
         )
         turn = TurnRow(first, first, "open", idempotency[0] if idempotency else None, epoch, lease.now)
         return Begun(thread, turn, state, rejoined=earlier is not None)
 
-    def _write(self, db: apsw.Connection, key: bytes, position: int, turn: int, running: int, new: NewEntry, now: float) -> None:
+    def _write(
+        self, db: apsw.Connection, key: bytes, position: int, turn: int, running: int, new: NewEntry, now: float
+    ) -> None:
         db.execute(Q["entry"], to_row(key, position, turn, new.message, new.tokens, running, now))
         if self.indexed and new.words:
             db.execute(Q["index_entry"], (new.words, key.hex(), position))
@@ -129,7 +155,9 @@ class SQLiteStore(Reading):
             thread = self._interrupt(db, thread, lease.now, but=first)
             turn = turn_row(next(iter(db.execute(Q["turn"], (key, first)))))
             if turn.status == "done" or turn.last + 1 != thread.head:
-                raise TurnClosed(f"the turn at position {first} is {turn.status}, and the thread has gone on to {thread.head}")
+                raise TurnClosed(
+                    f"the turn at position {first} is {turn.status}, and the thread has gone on to {thread.head}"
+                )
             return self._retake(db, thread, turn, state, lease)
 
     def append(
@@ -153,7 +181,18 @@ class SQLiteStore(Reading):
         stays = first if not done or (close is not None and close.status == "waiting") else None
         packed = None if state is None else msgspec.json.encode(state)
         with self.database.writing() as db:
-            values = (key, epoch, len(entries), asked, tokens, 0.0 if done else lease_until, "" if done else holder, stays, now, packed)
+            values = (
+                key,
+                epoch,
+                len(entries),
+                asked,
+                tokens,
+                0.0 if done else lease_until,
+                "" if done else holder,
+                stays,
+                now,
+                packed,
+            )
             row = next(iter(db.execute(Q["append"], values)), None)
             if row is None:
                 raise self._lost(db, key, epoch)
@@ -193,7 +232,15 @@ class SQLiteStore(Reading):
                 db.execute(Q["keep_draft"], (key, first, msgspec.json.encode(draft)))
         return True
 
-    def add(self, key: bytes, names: tuple[str, str], entries: Sequence[NewEntry], lease: Lease, *, created: Sequence[float] = ()) -> int | Busy:
+    def add(
+        self,
+        key: bytes,
+        names: tuple[str, str],
+        entries: Sequence[NewEntry],
+        lease: Lease,
+        *,
+        created: Sequence[float] = (),
+    ) -> int | Busy:
         """Append messages outside of a turn."""
         with self.database.writing() as db:
             thread, _, ttl = self._ensure(db, key, names, lease.now)
@@ -203,7 +250,14 @@ class SQLiteStore(Reading):
             db.execute("UPDATE threads SET open_turn = NULL, lease_until = 0 WHERE thread = ?", (key,))
             return self._add_rows(db, thread, entries, lease.now, created)
 
-    def _add_rows(self, db: apsw.Connection, thread: ThreadRow, entries: Sequence[NewEntry], now: float, created: Sequence[float] = ()) -> int:
+    def _add_rows(
+        self,
+        db: apsw.Connection,
+        thread: ThreadRow,
+        entries: Sequence[NewEntry],
+        now: float,
+        created: Sequence[float] = (),
+    ) -> int:
         asked = sum(new.message.role == "user" for new in entries)
         opening = 0
         if thread.opening == thread.head:
@@ -221,7 +275,13 @@ class SQLiteStore(Reading):
     # ------------------------------------------------------------------------------------------ changing what is there
     def set_facts(self, key: bytes, names: tuple[str, str], now: float, **facts: Any) -> None:
         """Set title, tags, metadata, state or status; `patch` sets single keys of the state, `without` removes one."""
-        columns = {"title": str, "tags": _json_text, "metadata": msgspec.json.encode, "state": msgspec.json.encode, "status": str}
+        columns = {
+            "title": str,
+            "tags": _json_text,
+            "metadata": msgspec.json.encode,
+            "state": msgspec.json.encode,
+            "status": str,
+        }
         unknown = set(facts) - set(columns) - {"patch", "without"}
         if unknown:
             raise InvalidSpec(f"unknown facts {', '.join(sorted(unknown))}: expected some of {', '.join(columns)}")
@@ -232,7 +292,8 @@ class SQLiteStore(Reading):
                 state = {k: v for k, v in state.items() if k != gone} | facts.pop("patch", {})
                 facts["state"] = state
             for name, value in facts.items():
-                db.execute(f"UPDATE threads SET {name} = ?, updated = ? WHERE thread = ?", (columns[name](value), now, key))  # type: ignore[operator]  # noqa: S608  a column of ours
+                set_one = f"UPDATE threads SET {name} = ?, updated = ? WHERE thread = ?"  # noqa: S608  a column of ours
+                db.execute(set_one, (columns[name](value), now, key))  # type: ignore[operator]
 
     def pin(self, key: bytes, positions: Sequence[int], on: bool) -> None:
         """Pin or unpin positions."""
@@ -336,11 +397,24 @@ class SQLiteStore(Reading):
         if keep:
             for entry in self._shared(db, parent, at):
                 message = entry.message if not entry.deleted else Message(entry.message.role)
-                db.execute(Q["entry"], to_row(child, entry.position, entry.turn, message, entry.tokens, entry.running, entry.created))
+                db.execute(
+                    Q["entry"],
+                    to_row(child, entry.position, entry.turn, message, entry.tokens, entry.running, entry.created),
+                )
             db.execute(Q["cut_fork"], (child, None, 0))
             return
         for entry in self._shared(db, parent, at):
-            row = list(to_row(child, entry.position, entry.turn, Message(entry.message.role), entry.tokens, entry.running, entry.created))
+            row = list(
+                to_row(
+                    child,
+                    entry.position,
+                    entry.turn,
+                    Message(entry.message.role),
+                    entry.tokens,
+                    entry.running,
+                    entry.created,
+                )
+            )
             row[7], row[8] = None, None
             row[9] = seal(child, row[1], row[2], row[3], row[4], row[5], row[6], None, None)
             db.execute(Q["entry"], tuple(row))
@@ -393,4 +467,3 @@ def _milliseconds(seconds: float | None) -> int | None:
 
 def _json_text(value: Any) -> str:
     return msgspec.json.encode(value).decode()
-
