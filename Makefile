@@ -37,7 +37,7 @@ format: $(STAMP) ## Put the files into their format and apply the safe fixes
 
 faults: $(STAMP) ## Run the fault tests in their long form: kills, power cuts, full disks
 ifneq ($(wildcard tests/faults),)
-	NOVELO_TEST_LONG=1 $(PY) -m pytest --timeout=3600 tests/faults $(PYTEST_ARGS)
+	NOVELO_TEST_LONG=1 $(PY) -m pytest tests/faults $(PYTEST_ARGS)
 else
 	@echo "there are no fault tests yet"
 endif

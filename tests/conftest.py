@@ -48,6 +48,15 @@ def _refuse_outside(event: str, args: tuple[object, ...]) -> None:
 sys.addaudithook(_refuse_outside)
 
 
+LONG_FORM = os.environ.get("NOVELO_TEST_LONG", "") not in ("", "0")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """In the long form a test's own time limit, meant for the short one, gives way to an hour."""
+    for item in items if LONG_FORM else ():
+        item.add_marker(pytest.mark.timeout(3600), append=False)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _quiet_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Take keys, model names and personal settings out of the environment, and give user data a folder of its own."""
@@ -65,7 +74,7 @@ def _quiet_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
 @pytest.fixture(scope="session")
 def long_form() -> bool:
     """Whether tests that repeat faults should run their long form (`make faults`); else the short one of every run."""
-    return os.environ.get("NOVELO_TEST_LONG", "") not in ("", "0")
+    return LONG_FORM
 
 
 @pytest.fixture(scope="session")
