@@ -31,7 +31,8 @@ T = TypeVar("T")
 async def threaded(function: Callable[..., T], *args: Any, **named: Any) -> T:
     """Run a short call on a worker thread; a cancellation waits until it is done."""
     with anyio.CancelScope(shield=True):
-        return await anyio.to_thread.run_sync(lambda: function(*args, **named))
+        result = await anyio.to_thread.run_sync(lambda: function(*args, **named))
+    return result
 
 
 class _Awaited:

@@ -39,7 +39,8 @@ def main() -> int:
             return ended.returncode
     rounds, limited = full_buffer(), full_buffer("window:5messages")
     print(
-        f"\nA conversation of 50 rounds: a full buffer sends {rounds} messages in all, a window of 5 messages {limited}."
+        f"\nA conversation of 50 rounds: a full buffer sends {rounds} messages in all, "
+        f"a window of 5 messages {limited}."
     )
     return told({"2,550 messages sent by a full buffer": rounds == 2550})
 

@@ -122,8 +122,8 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
         """The visible text: the content, or its text parts joined by line breaks."""
         content = self.content
         if content is None or content.__class__ is str:
-            return content or ""  # type: ignore[return-value]
-        return "\n".join(part.text for part in content if part.__class__ is Text)  # type: ignore[union-attr]
+            return content or ""
+        return "\n".join(part.text for part in content if part.__class__ is Text)
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -157,7 +157,7 @@ def encode(message: Message) -> bytes:
 
 
 def decode(body: bytes) -> Message:
-    """A message from the bytes that `encode` made. Only our own structs are built; nothing else can be named by the data.
+    """A message from the bytes that `encode` made. Only our own structs are built; data can name nothing else.
 
     Raises:
         InvalidMessage: the bytes are not such a message.

@@ -26,7 +26,9 @@ KINDS = ("novelo", "openai", "simple")
 
 
 def import_file(memory: Memory, path: str | Path, *, owner: str = "", thread_id: str | None = None) -> list[Thread]:
-    """Threads from a file: our own export, a list of OpenAI or Anthropic messages, a ChatGPT export, or a simple
+    """Threads from a file of any kind that we know.
+
+    That is our own export, a list of OpenAI or Anthropic messages, a ChatGPT export, or a simple
     {"timestamp", "messages": [{"role": "human", "content": …}]}.
 
     Args:
@@ -118,7 +120,12 @@ def export_file(threads: Sequence[Thread], path: str | Path, kind: str = "novelo
 
 def _header(thread: Thread) -> dict[str, Any]:
     row = thread.row
-    facts = {"thread_id": thread.thread_id, "owner": thread.owner, "title": thread.title, "tags": list(thread.tags)}
+    facts: dict[str, Any] = {
+        "thread_id": thread.thread_id,
+        "owner": thread.owner,
+        "title": thread.title,
+        "tags": list(thread.tags),
+    }
     facts |= {"metadata": thread.metadata, "state": dict(thread.state), "pins": thread.memory.store.pins(thread.key)}
     return facts | ({"created": row.created, "updated": row.updated} if row is not None else {})
 

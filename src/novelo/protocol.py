@@ -136,7 +136,7 @@ _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def is_json_object(text: object) -> bool:
-    """Whether a text is a JSON object. Values are skipped, not built, so size is no danger; depth raises and counts as no."""
+    """Whether a text is a JSON object. Values are skipped, not built, so size does no harm; too deep is a no."""
     if text == "{}":
         return True
     if not isinstance(text, str):
@@ -200,7 +200,8 @@ def _contents(messages: Sequence[Message]) -> Iterator[Violation]:
 
 
 def _pairing(messages: Sequence[Message], rules: Dialect) -> Iterator[Violation]:
-    owner, ids = 0, []  # the message whose calls are being answered, and their ids
+    owner = 0  # the message whose calls are being answered
+    ids: list[str] = []
     done: set[str] = set()
     for i, message in enumerate(messages):
         if message.role == "tool":

@@ -8,6 +8,7 @@ A valid list comes back equal, made of the same objects; repairing twice changes
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -95,7 +96,7 @@ def _changes(given: Sequence[Entry], out: Sequence[Entry], left_out: dict[int, s
     ]
     moved = [e.position for e in out if e.changed != "made"]
     if not found and moved != sorted(moved):
-        found += [Change(b, "moved") for a, b in zip(moved, moved[1:], strict=False) if b < a]
+        found += [Change(b, "moved") for a, b in pairwise(moved) if b < a]
     return sorted(found, key=lambda change: change.position)
 
 

@@ -33,7 +33,7 @@ ON_BUSY = ("queue", "reject", "interrupt")
 
 
 class Thread:
-    """The handle of a thread; the thread itself is made by its first write. Cheap: nothing is read until it is needed."""
+    """The handle of a thread, which its first write makes. Cheap: nothing is read until it is needed."""
 
     def __init__(self, memory: Memory, owner: str, thread_id: str, policy: Any = None, system: Any = None) -> None:
         self.memory = memory
@@ -309,7 +309,7 @@ class Thread:
         return True
 
     def search(self, words: str, limit: int = 20) -> list[Hit]:
-        """Messages of this thread that hold all the words; accents and case do not matter, Chinese and Japanese are found.
+        """Messages of this thread that hold all the words; accents and case do not matter, Chinese is found too.
 
         In a fork what it shares with its parent is searched too.
         """
@@ -491,7 +491,7 @@ class Thread:
         return made
 
     def edit(self, message_id: Any, content: Any) -> Thread:
-        """Another wording of a user message: it and all that came after are hidden, and the new wording stands at the end.
+        """Another wording of a user message: it and all that came after are hidden, the new one stands at the end.
 
         A new turn begins with `thread.resume()` semantics: ask the model with `thread.retry()`, or continue with a
         question.
@@ -517,7 +517,7 @@ class Thread:
         return self.memory.store.erase(self.key, time.time(), forks=forks)
 
     def close(self) -> None:
-        """Nothing more is to be said: the thread is marked closed. It can still be read, and a new turn opens it again."""
+        """Nothing more is to be said: the thread is marked closed. It can be read, and a new turn opens it again."""
         if self.row is not None:
             self._set(metadata={**self.metadata, "closed": time.time()})
 

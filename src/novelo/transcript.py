@@ -117,9 +117,11 @@ class TurnReader:
     """Reads entries backwards into turns. `late` holds results that answered nothing in newer turns."""
 
     def __init__(self, findings: Findings | None = None, written_results: str = "") -> None:
-        """Args:
-        findings: where left-out entries are noted.
-        written_results: how a user message begins that holds tool results as text (templates without tools).
+        """Begin with nothing read.
+
+        Args:
+            findings: where left-out entries are noted.
+            written_results: how a user message begins that holds tool results as text (templates without tools).
         """
         self.findings = findings or Findings()
         self.late: dict[str, list[Entry]] = {}

@@ -1,8 +1,8 @@
 """One turn while it lives: the question is durable, the model is asked, what comes back is appended step by step.
 
-    with thread.turn("E se eu tiver pago com Pix?", key="req-81") as turn:   # 1 append: durable before the model is asked
-        reply = ask_a_model(turn.messages())                                 # 2 compose, 3 call
-        turn.reply(reply)                                                    # 4 append, 5 usage; durable on return
+    with thread.turn("E se eu tiver pago com Pix?", key="req-81") as turn:  # 1 append: durable when it begins
+        reply = ask_a_model(turn.messages())                                # 2 compose, 3 call
+        turn.reply(reply)                                                   # 4 append, 5 usage; durable on return
 
 Left by an exception the turn is closed as failed; the question, the finished steps and what was streamed stay, and the
 next context is valid. Nothing is locked and no connection is held while the model works.
@@ -79,7 +79,7 @@ class LiveTurn:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End: an exception closes the turn as failed; a turn without an answer is interrupted, one with open calls too."""
+        """End: an exception closes the turn as failed; one without an answer or with open calls is interrupted."""
         if self._status != "open":
             return
         try:

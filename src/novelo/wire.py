@@ -27,10 +27,12 @@ class Wire:
     """Turns written in one dialect. Values only; nothing is stored."""
 
     def __init__(self, rules: Dialect, model: str | None = None, begin: int = 0) -> None:
-        """Args:
-        rules: the dialect.
-        model: the model's name, if known; thoughts of others are left out.
-        begin: the first position behind the system messages.
+        """Begin a list.
+
+        Args:
+            rules: the dialect.
+            model: the model's name, if known; thoughts of others are left out.
+            begin: the first position behind the system messages.
         """
         self.rules = rules
         self.model = model
@@ -75,7 +77,7 @@ class Wire:
         return not self.rules.opens_with_call and any(step.head.message.tool_calls for step in turn.steps)
 
     def step(self, step: Step) -> Iterable[Entry]:
-        """The entries of a step: thoughts of other models left out, ids in the provider's form, tools as text if it has none."""
+        """A step for the provider: no thoughts of other models, ids in its form, tools as text if it has none."""
         head = self._thoughts(step.head)
         if not head.message.tool_calls and not step.results:
             return (head,)
@@ -88,13 +90,13 @@ class Wire:
     def _thoughts(self, entry: Entry) -> Entry:
         """Thoughts are signed by one provider's model and refused by others: left out whole, never edited."""
         content = entry.message.content
-        if content.__class__ is not tuple or not any(p.__class__ is Reasoning for p in content):  # type: ignore[union-attr]
+        if content.__class__ is not tuple or not any(p.__class__ is Reasoning for p in content):
             return entry
         author = entry.message.meta.get("model")
         foreign = author is not None and self.model is not None and author != self.model
         if not foreign and (self.rules.name in KEEPS_THOUGHTS or entry.message.meta.get("form") == "responses"):
             return entry
-        kept: tuple[Part, ...] = tuple(p for p in content if p.__class__ is not Reasoning)  # type: ignore[union-attr]
+        kept: tuple[Part, ...] = tuple(p for p in content if p.__class__ is not Reasoning)
         return entry.altered(msgspec.structs.replace(entry.message, content=kept or None), "thoughts of another model")
 
     def _legal_ids(self, head: Entry, results: Sequence[Entry]) -> Iterable[Entry]:

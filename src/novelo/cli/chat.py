@@ -130,7 +130,7 @@ class Chat:
 
     def do_undo(self, _: str) -> None:
         """Take the last turn out of the context."""
-        visible = [e for e in self.thread.messages(limit=400, newest_first=True, hidden=False)]
+        visible = list(self.thread.messages(limit=400, newest_first=True, hidden=False))
         last = next((e for e in visible if e.role == "user"), None)
         if last is None:
             return self.tell("nothing_said")
@@ -244,7 +244,7 @@ def default_model() -> str:
 
 
 def _reader() -> Callable[[], str]:
-    """Lines with editing and history on a terminal, plain lines from a pipe; a line that ends with a backslash goes on."""
+    """Lines with editing and history on a terminal, plain lines from a pipe; a backslash at the end goes on."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return lambda: _joined(_plain_lines())
     from prompt_toolkit import PromptSession

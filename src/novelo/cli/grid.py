@@ -27,7 +27,7 @@ def categories(context: Context) -> dict[str, tuple[int, int]]:
     parts = context.manifest.tokens
     out: dict[str, tuple[int, int]] = {}
     for entry in context.entries:
-        name = entry.message.role
+        name: str = entry.message.role
         count, tokens = out.get(name, (0, 0))
         out[name] = (count + 1, tokens + max(0, entry.tokens))
     for name in ("tools", "passages"):

@@ -58,14 +58,17 @@ WORDS: dict[str, dict[str, str]] = {
         "zh": "没有回答:{error} 问题已保存;/retry 重新提问。",
     },
     "help": {
-        "en": "/context what the next call would send · /tokens how many tokens · /usage what was spent · /state [key=value] · "
-        "/search WORDS · /show the transcript · /undo · /retry · /fork · /export FILE · /new [ID] · /resume [ID] · "
-        "/policy [SPEC] · /exit\nA line that ends with \\ goes on in the next one.",
-        "pt": "/context o que a próxima chamada enviaria · /tokens quantos tokens · /usage o que foi gasto · /state [chave=valor] · "
-        "/search PALAVRAS · /show a transcrição · /undo desfaz · /retry pergunta de novo · /fork bifurca · /export ARQUIVO · "
-        "/new [ID] · /resume [ID] · /policy [POLÍTICA] · /exit\nUma linha que termina com \\ continua na seguinte.",
-        "zh": "/context 下一次调用会发送什么 · /tokens 令牌数 · /usage 用量 · /state [键=值] · /search 词语 · /show 完整记录 · "
-        "/undo 撤销 · /retry 重试 · /fork 分支 · /export 文件 · /new [ID] · /resume [ID] · /policy [策略] · /exit\n以 \\ 结尾的一行接着下一行。",
+        "en": "/context what the next call would send · /tokens how many tokens · /usage what was spent · "
+        "/state [key=value] · /search WORDS · /show the transcript · /undo · /retry · /fork · "
+        "/export FILE · /new [ID] · /resume [ID] · /policy [SPEC] · /exit\n"
+        "A line that ends with \\ goes on in the next one.",
+        "pt": "/context o que a próxima chamada enviaria · /tokens quantos tokens · /usage o que foi gasto · "
+        "/state [chave=valor] · /search PALAVRAS · /show a transcrição · /undo desfaz · /retry pergunta de novo · "
+        "/fork bifurca · /export ARQUIVO · /new [ID] · /resume [ID] · /policy [POLÍTICA] · /exit\n"
+        "Uma linha que termina com \\ continua na seguinte.",
+        "zh": "/context 下一次调用会发送什么 · /tokens 令牌数 · /usage 用量 · /state [键=值] · "
+        "/search 词语 · /show 完整记录 · /undo 撤销 · /retry 重试 · /fork 分支 · /export 文件 · "
+        "/new [ID] · /resume [ID] · /policy [策略] · /exit\n以 \\ 结尾的一行接着下一行。",
     },
 }
 

@@ -105,7 +105,7 @@ def compose(
     source = ListSource(messages, count, "" if dialect(provider).tools else WRITTEN_RESULT)
     chosen = [source.position_of(pin) for pin in pins]
     if None in chosen:
-        raise InvalidSpec(f"pins: no message {[p for p in pins][chosen.index(None)]!r} in a list of {source.end}")
+        raise InvalidSpec(f"pins: no message {list(pins)[chosen.index(None)]!r} in a list of {source.end}")
     return compose_source(
         source,
         source.opening(),
@@ -169,7 +169,7 @@ def compose_source(
     entries = desk.wire.assemble(draft.opening, turns)
     _verify(entries, desk, turns)
     desk.log.singles.update(reader.findings.left_out)
-    manifest = _manifest(draft, turns, entries, tool_tokens, fixed_tokens)
+    facts = _manifest(draft, turns, entries, tool_tokens, fixed_tokens)
     manifest = Manifest(
         policy=name_of(policy),
         provider=provider,
@@ -178,7 +178,7 @@ def compose_source(
         system=system,
         question=question,
         passages=list(passages),
-        **manifest,
+        **facts,
     )
     return Context(entries, manifest, form)
 
@@ -231,13 +231,13 @@ def _pinned(source: Source, reader: TurnReader, pinned: frozenset[int]) -> list[
 
 
 def _verify(entries: Sequence[Entry], desk: Desk, turns: Sequence[Turn]) -> None:
-    """Nothing leaves that the provider would refuse. An empty thread gives an empty context: no question, no request."""
+    """Nothing leaves that the provider would refuse. An empty thread gives an empty context."""
     found = check_messages([e.message for e in entries], desk.wire.rules)
     found = [v for v in found if v.rule != "empty-list"] if not turns else found
     if found:
         raise InvalidContext(
-            f"the context breaks {len(found)} rules of {desk.wire.rules.name}, first {found[0]}: a policy of your own may have "
-            "split a tool call from its result; if not, please report this",
+            f"the context breaks {len(found)} rules of {desk.wire.rules.name}, first {found[0]}: a policy of your own "
+            "may have split a tool call from its result; if not, please report this",
             violations=found,
         )
 

@@ -114,8 +114,8 @@ class Budget:
 
 def _too_small(needed: int, budget: int) -> ContextTooSmall:
     return ContextTooSmall(
-        f"the least valid context has {needed} tokens, the budget is {budget}: raise the budget by {needed - budget}, shorten the "
-        "system message or the newest message, or clear tool results (clear_tools)",
+        f"the least valid context has {needed} tokens, the budget is {budget}: raise the budget by {needed - budget}, "
+        "shorten the system message or the newest message, or clear tool results (clear_tools)",
         needed=needed,
         budget=budget,
     )

@@ -176,7 +176,7 @@ class Draft:
         return replace(self, turns=tuple(turns), start=oldest.start)
 
     def mapped(self, change: Callable[[Turn], Turn], old: Callable[[Turn], Turn] | None = None) -> Draft:
-        """Every turn changed, newest first, as they are pulled; anchors by `old`, since they are older than what is kept."""
+        """Every turn changed, newest first, as they are pulled; anchors by `old`, being older than what is kept."""
         old = old or change
         return replace(self, turns=Pulled(map(change, self.turns)), anchors=tuple(old(turn) for turn in self.anchors))
 

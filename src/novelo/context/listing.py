@@ -16,10 +16,12 @@ MAX_MESSAGES = 10_000_000
 
 
 class ListSource:
-    """Messages of any form that `formats.detect` knows; OpenAI dicts and LangChain messages are converted when pulled."""
+    """Messages of any form that `formats.detect` knows; OpenAI dicts and LangChain messages convert when pulled."""
 
     def __init__(self, given: Sequence[Any], count: Callable[[Message], int], written: str = "") -> None:
-        """Args:
+        """Read nothing yet but the form.
+
+        Args:
             given: the messages.
             count: message -> tokens.
             written: how a user message begins that holds tool results as text (templates without tools).

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -71,7 +72,7 @@ def left_out(kept: list[tuple[int, int]], end: int, log: Log) -> list[tuple[int,
     out: list[tuple[int, int, str]] = []
     for start, stop in gaps:
         points = [start, *(p for p in edges if start < p < stop), stop]
-        for a, b in zip(points, points[1:], strict=False):
+        for a, b in pairwise(points):
             why = log.singles.get(a) or next((w for x, y, w in log.cuts if x <= a < y), "hidden")
             if out and out[-1][1] == a and out[-1][2] == why:
                 out[-1] = (out[-1][0], b, why)

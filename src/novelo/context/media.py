@@ -16,7 +16,7 @@ PLACEHOLDERS: dict[type, str] = {Image: "[image removed]", Audio: "[audio remove
 
 @dataclass(frozen=True)
 class StripMedia:
-    """Media older than the newest `keep` turns become a text that says what stood there; data in text parts is not touched."""
+    """Media older than the newest `keep` turns become a text that says what stood there; text is not touched."""
 
     keep: Size = Size(1, "turns")
 

@@ -1,6 +1,8 @@
 """Policies as text: `strip_media + window:10turns,slack=5 + budget:8000>4000`.
 
-    policy := stage (("+" | "|") stage)*        stage := name [":" item ("," item)*]        item := size | key "=" value | word
+    policy := stage (("+" | "|") stage)*
+    stage := name [":" item ("," item)*]
+    item := size | key "=" value | word
 
 The same text comes back from `str(policy)`, stands in manifests, and is taken by the command line and the server.
 """
@@ -101,7 +103,7 @@ class _Items:
 USAGE = {
     "buffer": "use buffer",
     "window": "use window:10turns or window:5messages, with slack=5 for a cut that holds still",
-    "budget": "use budget:8000, budget:8000,low=4000, or budget:80%,window=128000; reserve=1000 keeps room for the reply",
+    "budget": "use budget:8000, budget:8000,low=4000, or budget:80%,window=128000; reserve=1000 leaves room to reply",
     "ends": "use ends:first=1,last=3",
     "drop_oldest": "use drop_oldest:2messages",
     "clear_tools": "use clear_tools:keep=3",
@@ -199,7 +201,8 @@ def parse(value: Any) -> Policy:
     if isinstance(value, Sequence) and value:
         return Pipeline(tuple(parse(one) for one in value))
     if callable(value) and not isinstance(value, type):
-        return value
+        policy: Policy = value
+        return policy
     raise InvalidSpec(f"policy {value!r}: expected a text such as 'window:10turns', a policy, or a function")
 
 

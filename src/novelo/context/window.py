@@ -45,7 +45,7 @@ class Window:
         if self.slack:
             dropped = on_grid(draft.desk.source.turn_count, limit, self.slack)
             limit = max(1, draft.desk.source.turn_count - dropped) if dropped else limit
-        kept = []
+        kept: list[Turn] = []
         for turn in draft.turns:
             if len(kept) == limit:
                 return draft.newest(kept, str(self))

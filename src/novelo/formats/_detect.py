@@ -1,4 +1,4 @@
-"""Which form a list has, seen from what only one form has. Every list of 10,000 chat dicts is looked through: no guess."""
+"""Which form a list has, seen from what only one form has. All of a list is looked through: no guess."""
 
 from __future__ import annotations
 
@@ -25,11 +25,21 @@ ITEMS = frozenset(
         *("custom_tool_call", "custom_tool_call_output", "tool_search_call", "tool_search_output"),
     )
 )
-_PLAIN_CONTENT = (str, type(None))
+_PLAIN_CONTENT = frozenset((str, type(None)))
 _ITEM_BLOCKS = frozenset(("input_text", "output_text", "input_image", "input_file", "summary_text"))
+_SHARED = ("image", "thinking")
 _ANTHROPIC = frozenset(
     (
-        *("tool_use", "tool_result", "thinking", "redacted_thinking", "document", "search_result", "container_upload"),
+        *(
+            "tool_use",
+            "tool_result",
+            "image",
+            "thinking",
+            "redacted_thinking",
+            "document",
+            "search_result",
+            "container_upload",
+        ),
         *("server_tool_use", "web_search_tool_result", "web_fetch_tool_result", "code_execution_tool_result"),
         *(
             "bash_code_execution_tool_result",
@@ -42,9 +52,9 @@ _ANTHROPIC = frozenset(
 
 
 def detect(messages: Sequence[Any]) -> Form:
-    """The form of a list: a pass over n messages, 0.1 µs for each that is plain.
+    """The form of a list: one pass over n messages, 0.1 µs for each that is plain.
 
-    Tool results and `tool_calls` of chat dicts outweigh blocks that also Anthropic has: they are then hidden calls or
+    Tool results and `tool_calls` of chat dicts outweigh blocks that also Anthropic has: those are then hidden calls or
     thoughts inside a chat list. An empty list is "openai".
     """
     odd = [
@@ -54,63 +64,63 @@ def detect(messages: Sequence[Any]) -> Form:
     ]
     if not odd:
         return "openai"
-    found: set[Form] = set()
+    kinds: set[str] = set()
     for message in odd:
-        form = _of_mapping(message) if isinstance(message, Mapping) else _of_object(message)
-        if form == "message" or form == "langchain":
-            return form
-        if form is not None:
-            found.add(form)
-    if "responses" in found:
+        if not isinstance(message, Mapping):
+            form = _of_object(message, kinds)
+            if form is not None:
+                return form
+            continue
+        kind = message.get("type")
+        if kind == "message" or (kind.__class__ is str and kind in ITEMS and "role" not in message):
+            kinds.add(kind)
+        content = message.get("content")
+        if content.__class__ is list or isinstance(content, tuple):
+            for block in content:
+                _note(block, kinds)
+    return _by_kinds(kinds, messages)
+
+
+def _by_kinds(kinds: set[str], messages: Iterable[Any]) -> Form:
+    if not kinds.isdisjoint(ITEMS) or not kinds.isdisjoint(_ITEM_BLOCKS):
         return "responses"
-    if "anthropic" in found and not any(map(_is_chat, messages)):
-        return "anthropic"
-    return "openai"
+    if not kinds.isdisjoint(_ANTHROPIC):
+        return "openai" if any(map(_is_chat, messages)) else "anthropic"
+    return "responses" if "message" in kinds and "text" not in kinds else "openai"
 
 
 def _is_chat(message: Any) -> bool:
-    return isinstance(message, Mapping) and (
-        message.get("role") in ("tool", "function") or bool(message.get("tool_calls"))
-    )
+    if not isinstance(message, Mapping):
+        return False
+    return message.get("role") in ("tool", "function") or bool(message.get("tool_calls"))
 
 
-def _of_object(message: Any) -> Form | None:
+def _note(block: Any, kinds: set[str]) -> None:
+    """The kind of a block, if it tells the form; pictures and thoughts of several forms differ only inside."""
+    if block.__class__ is dict:
+        kind = block.get("type")
+        if kind in _SHARED and not _is_anthropic(kind, block):
+            return
+    else:
+        kind = block.get("type") if isinstance(block, Mapping) else getattr(block, "type", None)
+    if kind.__class__ is str:
+        kinds.add(kind)
+
+
+def _is_anthropic(kind: Any, block: Mapping[str, Any]) -> bool:
+    return "source" in block if kind == "image" else isinstance(block.get("thinking"), str)
+
+
+def _of_object(message: Any, kinds: set[str]) -> Form | None:
+    """The form that an object tells at once: our own and LangChain's; an SDK's answer is noted like its mapping."""
     if isinstance(message, Message):
         return "message"
-    kind = getattr(message, "type", None)
+    kind, content = getattr(message, "type", None), getattr(message, "content", None)
     if not isinstance(kind, str):
         return None
-    if kind in ITEMS:
-        return "responses"
-    if kind == "message":
-        return _of_blocks(getattr(message, "content", None)) or "responses"
-    return "langchain" if hasattr(message, "content") else None
-
-
-def _of_mapping(message: Mapping[str, Any]) -> Form | None:
-    kind = message.get("type")
-    if isinstance(kind, str) and kind in ITEMS and "role" not in message:
-        return "responses"
-    blocks = _of_blocks(message.get("content"))
-    if kind == "message" and blocks is None:
-        return "responses"
-    return blocks
-
-
-def _of_blocks(content: Any) -> Form | None:
-    if not isinstance(content, (list, tuple)):
-        return None
-    kinds = {kind for kind in map(_kind, content) if isinstance(kind, str)}
-    if not kinds.isdisjoint(_ITEM_BLOCKS):
-        return "responses"
-    if not kinds.isdisjoint(_ANTHROPIC) or ("image" in kinds and _has_source(content)):
-        return "anthropic"
+    if kind != "message" and kind not in ITEMS:
+        return "langchain" if hasattr(message, "content") else None
+    kinds.add(kind)
+    for block in content if isinstance(content, (list, tuple)) else ():
+        _note(block, kinds)
     return None
-
-
-def _kind(block: Any) -> Any:
-    return block.get("type") if isinstance(block, Mapping) else getattr(block, "type", None)
-
-
-def _has_source(content: Iterable[Any]) -> bool:
-    return any(isinstance(b, Mapping) and b.get("type") == "image" and "source" in b for b in content)

@@ -23,8 +23,10 @@ from novelo.messages import Message
 
 
 class ThreadRow(msgspec.Struct, frozen=True):
-    """A thread's facts. `running` are the tokens of all entries, `turns` the user messages, `opening` the system messages at
-    the head; positions below `fork_at` are the parent's entries.
+    """A thread's facts.
+
+    `running` are the tokens of all entries, `turns` the user messages, `opening` the system messages at the head;
+    positions below `fork_at` are the parent's entries.
     """
 
     key: bytes
@@ -120,8 +122,10 @@ class Call(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class TurnRow(msgspec.Struct, frozen=True):
-    """One turn: `first` is the position of its question, `last` of its newest entry; status open, done, failed,
-    interrupted, or waiting.
+    """One turn.
+
+    `first` is the position of its question, `last` of its newest entry; status open, done, failed, interrupted,
+    or waiting.
     """
 
     first: int
@@ -157,7 +161,7 @@ class Begun(msgspec.Struct, frozen=True):
 
 
 class Busy(msgspec.Struct, frozen=True):
-    """`begin` was refused, since another turn is open; nothing was written. `same_key`: it is the turn of this very key."""
+    """`begin` was refused, since another turn is open; nothing was written. `same_key`: it is that key's own turn."""
 
     holder: str
     lease_until: float
@@ -186,8 +190,10 @@ class Hit(msgspec.Struct, frozen=True):
 
 
 class Receipt(msgspec.Struct, frozen=True):
-    """What an erasure removed: rows by kind, never content. `pending`: traces are still in the write-ahead log, since a
-    reader holds it; they go at the next erasure or close. `beyond` names what no program here can reach.
+    """What an erasure removed: rows by kind, never content.
+
+    `pending`: traces are still in the write-ahead log, since a reader holds it; they go at the next erasure or close.
+    `beyond` names what no program here can reach.
     """
 
     rows: dict[str, int]
@@ -262,7 +268,7 @@ class Store(Protocol):
         ...
 
     def keep_draft(self, key: bytes, epoch: int, first: int, draft: NewEntry | None, lease_until: float) -> bool:
-        """Renew the lease, and keep what was streamed so far, for the case that this process dies. False: lease lost."""
+        """Renew the lease, and keep what was streamed so far, in case this process dies. False: lease lost."""
         ...
 
     def add(

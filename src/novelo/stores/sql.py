@@ -9,9 +9,9 @@ _HEAD = re.compile(r"^-- (\w+) --$", re.MULTILINE)
 
 
 def statements(package: str, file: str = "queries.sql") -> dict[str, str]:
-    """The named statements of a file, comments left out.
+    r"""The named statements of a file, comments left out.
 
-    Example: "-- count --\\n-- How many.\\nSELECT 1;" -> {"count": "SELECT 1"}.
+    Example: "-- count --\n-- How many.\nSELECT 1;" -> {"count": "SELECT 1"}.
     """
     text = resources.files(package).joinpath(file).read_text("utf-8")
     pieces = _HEAD.split(text)

@@ -53,7 +53,9 @@ class Database:
     """One file, or memory, and a pool of connections; writers of this process take turns."""
 
     def __init__(self, path: str, *, vfs: str | None = None, synchronous: str = "FULL") -> None:
-        """Args:
+        """Open the file, make or migrate its schema, and set every connection up for durability.
+
+        Args:
             path: a file's path, or "" for memory.
             vfs: SQLite's file layer, for fault tests.
             synchronous: FULL; anything less can lose what was acknowledged.
@@ -171,7 +173,7 @@ class Database:
         connection.execute("PRAGMA journal_size_limit = 4194304")
 
     def _can_be_read_only(self) -> bool:
-        """A WAL database can be read without writing only if nobody else can be writing it: no log beside it, no rights."""
+        """A WAL database can be read without writing only if nobody can be writing it: no log beside it, no rights."""
         path = Path(self.path)
         log = path.with_name(path.name + "-wal")
         return path.exists() and not (log.exists() and log.stat().st_size) and not os.access(path.parent, os.W_OK)
@@ -204,7 +206,7 @@ class Database:
             raise
 
     def scrub(self) -> bool:
-        """Write the log into the file and empty it, so that nothing removed is left there; False if a reader blocks it."""
+        """Write the log into the file and empty it, so that nothing removed is left; False if a reader blocks it."""
         if not self.path:
             return True
         deadline = time.monotonic() + 2.0

@@ -114,7 +114,8 @@ class Reading:
         if thread.parent is None:
             yield thread.key, 0, thread.head
             return
-        key, parent, low, high = thread.key, thread.parent, thread.fork_at, thread.head
+        key, low, high = thread.key, thread.fork_at, thread.head
+        parent: bytes | None = thread.parent
         while True:
             if low < high:
                 yield key, low, high

@@ -218,7 +218,8 @@ class SQLiteStore(Reading):
         if now == epoch:
             return ThreadErased(f"the thread is {found[0].status}; nothing was stored")
         return LeaseLost(
-            f"thread {key.hex()}: epoch {now} has taken over, ours is {epoch}; nothing was stored, ask again with the same key",
+            f"thread {key.hex()}: epoch {now} has taken over, ours is {epoch}; nothing was stored, "
+            "ask again with the same key",
             epoch=epoch,
             taken_by=now,
         )
@@ -455,8 +456,9 @@ def _without(old: Sequence[tuple[int, int]], gone: Sequence[tuple[int, int]]) ->
 
 def _call_row(key: bytes, first: int, call: Call, now: float) -> tuple[Any, ...]:
     return (
-        key, first, call.purpose, call.model, call.input, call.output, call.cache_read, call.cache_write, call.reasoning,
-        _milliseconds(call.latency_s), _milliseconds(call.first_token_s), call.estimated, int(now * 1000),
+        key, first, call.purpose, call.model, call.input, call.output, call.cache_read, call.cache_write,
+        call.reasoning, _milliseconds(call.latency_s), _milliseconds(call.first_token_s), call.estimated,
+        int(now * 1000),
         msgspec.json.encode(call.raw) if call.raw else None,
     )  # fmt: skip
 
