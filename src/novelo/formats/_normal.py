@@ -24,7 +24,7 @@ def normalize(message: Message) -> Message:
     content = message.content
     if content.__class__ is str and not message.extra and not message.meta and not message.tool_calls:
         names = (message.id, message.name, message.tool_call_id)
-        if _whole(content) and all(n is None or _whole(n) for n in names):  # type: ignore[arg-type]
+        if _whole(content) and all(n is None or _whole(n) for n in names):
             return message
     _check_depths(message)
     try:

@@ -104,7 +104,7 @@ def _read_image(block: Mapping[str, Any]) -> Part | None:
     found = _inner(block, "image_url", ("url", "detail"))
     if found is None or "url" not in found[0]:
         return None
-    return Image(**found[0], extra=found[1])  # type: ignore[arg-type]
+    return Image(**found[0], extra=found[1])
 
 
 def _image(part: Image, spelled: Any, more: dict[str, Any]) -> dict[str, Any]:

@@ -40,6 +40,8 @@ def _one(message: Message) -> dict[str, Any]:
     out = to_openai(message)
     if out["role"] in ("developer", "function"):
         out["role"] = message.role
+    if out.get("content") is None and isinstance(out.get("refusal"), str):
+        out["content"] = out["refusal"]
     for key in _UNKNOWN:
         out.pop(key, None)
     return out

@@ -1,0 +1,86 @@
+"""JSON from files of unknown origin: size and depth are looked at before anything is parsed, faults are told by line."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import msgspec
+
+from novelo.errors import ImportFailed
+from novelo.messages import MAX_DEPTH
+
+MAX_BYTES = 1 << 30
+_BOM = b"\xef\xbb\xbf"
+_STRING = re.compile(
+    rb'"(?:[^"\\]++|\\.)*+(?:"|\Z)', re.DOTALL
+)  # an open one runs to the end, so no byte is read twice
+_ONE_KIND = bytes.maketrans(b"{}", b"[]")
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+
+
+def checked(data: bytes, name: str, max_bytes: int = MAX_BYTES) -> bytes:
+    """The bytes without a byte order mark, if they are few enough and not nested too deep.
+
+    Raises:
+        ImportFailed: more than `max_bytes` bytes, or deeper than 64 levels.
+    """
+    if len(data) > max_bytes:
+        raise ImportFailed(f"{name}: is {len(data)} bytes large, expected at most {max_bytes}", file=name)
+    if is_deep(data):
+        raise ImportFailed(f"{name}: is nested deeper than {MAX_DEPTH} levels", file=name)
+    return data.removeprefix(_BOM)
+
+
+def is_deep(data: bytes, limit: int = MAX_DEPTH) -> bool:
+    """Whether brackets stand deeper than `limit` within each other; each pass over them takes the innermost pairs away.
+
+    Example: `[[1], [[2]]]` -> `[[][[]]]` -> `[[]]` -> `[]` -> nothing: three levels.
+    """
+    brackets = _STRING.sub(b"", data).translate(_ONE_KIND, _NO_BRACKETS)
+    for _ in range(limit):
+        fewer = brackets.replace(b"[]", b"")
+        if len(fewer) == len(brackets):
+            break
+        brackets = fewer
+    return b"[]" in brackets or brackets.count(b"[") > limit
+
+
+def parsed(data: bytes, name: str, line: int = 0) -> Any:
+    """The value of checked bytes.
+
+    Args:
+        data: one JSON value.
+        name: the file, for errors.
+        line: the number of the line that `data` is; 0 for a whole file.
+    Raises:
+        ImportFailed: no JSON; with the line.
+    """
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.MsgspecError, ValueError):
+        pass  # half a surrogate pair is JSON all the same, and the standard library tells lines
+    try:
+        return json.loads(data.decode("utf-8"), parse_constant=_no_number)
+    except UnicodeDecodeError as error:
+        at = line or data.count(b"\n", 0, error.start) + 1
+        raise ImportFailed(f"{name}: line {at}: is no UTF-8 text", file=name, line=at) from error
+    except json.JSONDecodeError as error:
+        at = line or error.lineno
+        text = f"{name}: line {at}, column {error.colno}: is no JSON ({error.msg.lower()})"
+        raise ImportFailed(text, file=name, line=at) from error
+    except ValueError as error:
+        raise ImportFailed(f"{name}: holds a number that JSON has not, {error}", file=name) from error
+
+
+def lines(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Lines that are not blank, with their numbers from 1; only line feeds end a line, as JSON Lines has it."""
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if line.strip():
+            yield number, line
+
+
+def _no_number(word: str) -> NoReturn:
+    raise ValueError(word)
