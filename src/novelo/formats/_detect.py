@@ -64,29 +64,30 @@ def detect(messages: Sequence[Any]) -> Form:
     ]
     if not odd:
         return "openai"
+    items: set[str] = set()
     kinds: set[str] = set()
     for message in odd:
         if not isinstance(message, Mapping):
-            form = _of_object(message, kinds)
+            form = _of_object(message, items, kinds)
             if form is not None:
                 return form
             continue
         kind = message.get("type")
         if kind == "message" or (kind.__class__ is str and kind in ITEMS and "role" not in message):
-            kinds.add(kind)
+            items.add(kind)
         content = message.get("content")
         if content.__class__ is list or isinstance(content, tuple):
             for block in content:
                 _note(block, kinds)
-    return _by_kinds(kinds, messages)
+    return _by_kinds(items, kinds, messages)
 
 
-def _by_kinds(kinds: set[str], messages: Iterable[Any]) -> Form:
-    if not kinds.isdisjoint(ITEMS) or not kinds.isdisjoint(_ITEM_BLOCKS):
+def _by_kinds(items: set[str], kinds: set[str], messages: Iterable[Any]) -> Form:
+    if not items.isdisjoint(ITEMS) or not kinds.isdisjoint(_ITEM_BLOCKS):
         return "responses"
     if not kinds.isdisjoint(_ANTHROPIC):
         return "openai" if any(map(_is_chat, messages)) else "anthropic"
-    return "responses" if "message" in kinds and "text" not in kinds else "openai"
+    return "responses" if "message" in items and "text" not in kinds else "openai"
 
 
 def _is_chat(message: Any) -> bool:
@@ -111,7 +112,7 @@ def _is_anthropic(kind: Any, block: Mapping[str, Any]) -> bool:
     return "source" in block if kind == "image" else isinstance(block.get("thinking"), str)
 
 
-def _of_object(message: Any, kinds: set[str]) -> Form | None:
+def _of_object(message: Any, items: set[str], kinds: set[str]) -> Form | None:
     """The form that an object tells at once: our own and LangChain's; an SDK's answer is noted like its mapping."""
     if isinstance(message, Message):
         return "message"
@@ -120,7 +121,7 @@ def _of_object(message: Any, kinds: set[str]) -> Form | None:
         return None
     if kind != "message" and kind not in ITEMS:
         return "langchain" if hasattr(message, "content") else None
-    kinds.add(kind)
+    items.add(kind)
     for block in content if isinstance(content, (list, tuple)) else ():
         _note(block, kinds)
     return None
