@@ -8,7 +8,8 @@ checked against the same table that a caller can use (`protocol.py`); a breach i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from novelo import formats
@@ -19,7 +20,8 @@ from novelo.context.spec import Pipeline, Policy, name_of, parse
 from novelo.errors import InvalidContext, InvalidSpec
 from novelo.messages import Message, is_blank
 from novelo.protocol import check_messages, dialect
-from novelo.tokens import count_message, count_tools, counter
+from novelo.tokens import TextCounter, count_message, count_tools
+from novelo.tokens import counter as counter_of
 from novelo.transcript import Entry, Step, Turn, TurnReader
 from novelo.wire import WRITTEN_RESULT, Wire
 
@@ -101,8 +103,8 @@ def compose(
         InvalidSpec, InvalidMessage: the policy or a message makes no sense.
         ContextTooSmall: a budget cannot be kept.
     """
-    count = _message_counter(counter)
-    source = ListSource(messages, count, "" if dialect(provider).tools else WRITTEN_RESULT)
+    counted = counter_of(counter)
+    source = ListSource(messages, partial(count_message, count=counted), "" if dialect(provider).tools else WRITTEN_RESULT)
     chosen = [source.position_of(pin) for pin in pins]
     if None in chosen:
         raise InvalidSpec(f"pins: no message {list(pins)[chosen.index(None)]!r} in a list of {source.end}")
@@ -113,8 +115,7 @@ def compose(
         provider=provider,
         model=model,
         pins=[p for p in chosen if p is not None],
-        count=count,
-        counter_name=_counter_name(counter),
+        counter=counted,
         tools=tools,
         window=window,
         form=source.form,
@@ -126,8 +127,7 @@ def compose_source(
     opening: Sequence[Entry],
     policy: Policy,
     *,
-    count: Callable[[Message], int],
-    counter_name: str = "estimate",
+    counter: TextCounter,
     provider: str = "openai",
     model: str | None = None,
     pins: Sequence[int] = (),
@@ -148,11 +148,11 @@ def compose_source(
         correction: tokens to add, learnt from reported usage.
     """
     reader = TurnReader(written_results="" if dialect(provider).tools else WRITTEN_RESULT)
-    tool_tokens = count_tools(list(tools), count_text=None) if tools else 0
+    tool_tokens = count_tools(list(tools), counter) if tools else 0
     desk = Desk(
         source=source,
         wire=Wire(dialect(provider), model, source.begin),
-        count=count,
+        count=partial(count_message, count=counter),
         reader=reader,
         fixed_tokens=fixed_tokens + tool_tokens,
         correction=correction,
@@ -173,7 +173,7 @@ def compose_source(
     manifest = Manifest(
         policy=name_of(policy),
         provider=provider,
-        counter=counter_name,
+        counter=counter.name,
         model=model,
         system=system,
         question=question,
@@ -264,12 +264,3 @@ def _manifest(draft: Draft, turns: Sequence[Turn], entries: Sequence[Entry], too
         "made": sum(e.made for e in entries),
         "tokens": tokens,
     }
-
-
-def _message_counter(given: Any) -> Callable[[Message], int]:
-    count_text = counter(given)
-    return lambda message: count_message(message, count_text)
-
-
-def _counter_name(given: Any) -> str:
-    return given if isinstance(given, str) else getattr(given, "__name__", type(given).__name__)

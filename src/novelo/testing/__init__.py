@@ -1,5 +1,5 @@
 """Doubles and generators for tests of programs that use Novelo. Strategies: `from novelo.testing import strategies`."""
 
-from novelo.testing.scripted import ScriptEnded, ScriptedModel
+from novelo.testing.scripted import ScriptedModel, ScriptEnded
 
 __all__ = ["ScriptEnded", "ScriptedModel"]

@@ -8,7 +8,7 @@ import pytest
 from novelo.errors import ModelFailed, NoveloError
 from novelo.messages import Message, Usage
 from novelo.models import ModelReply, ModelRequest, collect
-from novelo.testing import ScriptEnded, ScriptedModel
+from novelo.testing import ScriptedModel, ScriptEnded
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "find", "arguments": '{"n": 1}'}}
 
