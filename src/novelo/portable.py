@@ -37,7 +37,7 @@ def import_file(memory: Memory, path: str | Path, *, owner: str = "", thread_id:
     Raises:
         ImportFailed: the file, the line, the field, and what was expected. Nothing was imported.
     """
-    found = files.parse(Path(path))
+    found = files.parse(_bytes_of(Path(path)), str(path))
     if thread_id is not None and len(found) != 1:
         raise ImportFailed(f"{path}: holds {len(found)} threads, and one id was given: import without an id")
     made: list[Thread] = []
@@ -51,6 +51,17 @@ def import_file(memory: Memory, path: str | Path, *, owner: str = "", thread_id:
             raise
         raise ImportFailed(f"{path}: {error}; nothing was imported") from error
     return made
+
+
+def _bytes_of(path: Path) -> bytes:
+    """A file's bytes; one that is larger than an import may be is not read at all."""
+    try:
+        size = path.stat().st_size
+        if size > files.MAX_BYTES:
+            raise ImportFailed(f"{path}: is {size} bytes large, expected at most {files.MAX_BYTES}", file=str(path))
+        return path.read_bytes()
+    except OSError as error:
+        raise ImportFailed(f"{path}: cannot be read: {error.strerror}", file=str(path)) from error
 
 
 def _imported(memory: Memory, found: Any, owner: str, thread_id: str | None) -> Thread:

@@ -1,4 +1,4 @@
-"""JSON from files of unknown origin: size and depth are looked at before anything is parsed, faults are told by line."""
+"""JSON from files of unknown origin: size and depth are looked at before it is parsed, faults are told by line."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""ChatGPT's data export, `conversations.json`: a list of conversations, each a tree of nodes, read along its visible branch.
+"""ChatGPT's data export, `conversations.json`: a list of conversations, each a tree of nodes.
 
-The branch is the way from `current_node` up to the root; answers that were asked again and questions that were edited stand
-in other branches, which are counted and left out. Hidden nodes (the service's own system texts, profiles) are no part of
-what was said. Files and pictures lie beside the export and cannot be sent again: their place is kept as a word, the
-pointer in the part's `extra`.
+What is read is the visible branch, the way from `current_node` up to the root; answers that were asked again and
+questions that were edited stand in other branches, which are counted and left out. Hidden nodes (the service's own
+system texts, profiles) are no part of what was said. Files and pictures lie beside the export and cannot be sent again:
+their place is kept as a word, the pointer in the part's `extra`.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _branch(nodes: Mapping[str, Mapping[str, Any]], current: Any, where: str) ->
         raise ImportFailed(f"{where}: current_node is not in the mapping", field="current_node")
     if current is None and nodes:
         leaves = [name for name, node in nodes.items() if not node.get("children")] or [next(reversed(nodes))]
-        current = max(leaves, key=lambda name: _time(nodes[name].get("message")) or 0.0)
+        current = max(reversed(leaves), key=lambda name: _time(nodes[name].get("message")) or 0.0)
     way: list[str] = []
     while current is not None:
         way.append(current)

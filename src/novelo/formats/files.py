@@ -7,8 +7,8 @@
               {"input": [...]}, or JSON Lines of messages or of such objects
     chatgpt   `conversations.json` of a ChatGPT data export (`chatgpt.py`)
 
-Files come from anywhere: their size and depth are looked at before they are parsed, and a fault names the file, the line or
-item, the field, and what was expected. Reading the bytes from a disk is the caller's.
+Files come from anywhere: their size and depth are looked at before they are parsed, and a fault names the file, the
+line or item, the field, and what was expected. Reading the bytes from a disk is the caller's.
 """
 
 from __future__ import annotations
@@ -55,10 +55,18 @@ def parse(data: bytes, name: str = "file", *, max_bytes: int = MAX_BYTES) -> lis
     Returns:
         n >= 1 conversations.
     Raises:
-        ImportFailed: too large, too deep, no JSON, or nothing of the kinds above; with `file`, and `line` or `field` where
-            there is one.
+        ImportFailed: too large, too deep, no JSON, or nothing of the kinds above; with `file`, and `line`, `position`
+            or `field` where there is one.
     """
-    data = checked(data, name, max_bytes)
+    try:
+        return _parse(checked(data, name, max_bytes), name)
+    except ImportFailed as error:
+        if not hasattr(error, "file"):
+            error.__dict__["file"] = name
+        raise
+
+
+def _parse(data: bytes, name: str) -> list[ImportedThread]:
     found = list(lines(data)) if data[:1] in b"{[ \t\r\n" else []
     if len(found) > 1 and _is_whole(found[0][1]):
         values = [(number, parsed(line, name, number)) for number, line in found]
@@ -140,11 +148,13 @@ def _of_value(value: Any, name: str) -> list[ImportedThread]:
 def _of_object(value: dict[str, Any], where: str, name: str) -> list[ImportedThread]:
     if is_conversation(value):
         return [read_conversation(value, where)]
+    if isinstance(value.get("role"), str):  # JSON Lines with a single line
+        return [_messages([value], where, name)]
     key = "messages" if "messages" in value else "input"
     messages = value.get(key)
     if not isinstance(messages, list):
-        expected = "expected 'messages', a list" if key not in value else f"{key} is {_kind(messages)}, expected a list"
-        raise ImportFailed(f"{where}: {expected}", file=name, field=key)
+        told = f"{key} is {_kind(messages)}, expected a list" if key in value else "expected a field 'messages', a list"
+        raise ImportFailed(f"{where}: {told}", file=name, field=key if key in value else "messages")
     said = [m.get("role") for m in messages if isinstance(m, dict)]
     if "human" in said or "ai" in said or ("timestamp" in value and "system" not in value):
         return [_simple(value, messages, where, name)]
@@ -225,7 +235,7 @@ def _header(header: dict[str, Any], number: int, name: str) -> tuple[ImportedThr
     version, count, facts = header.get("version"), header.get("entries"), header.get("thread")
     if version.__class__ is not int:
         raise failed("version", "a number")
-    if version > VERSION:  # type: ignore[operator]
+    if version > VERSION:
         text = f"{name}: line {number}: version {version} was written by a newer Novelo, this one reads {VERSION}"
         raise ImportFailed(text, file=name, line=number, field="version")
     if not isinstance(count, int) or isinstance(count, bool) or count < 0:
@@ -236,7 +246,7 @@ def _header(header: dict[str, Any], number: int, name: str) -> tuple[ImportedThr
         if facts.get(field) is not None and not isinstance(facts[field], kind):
             text = f"{name}: line {number}: thread.{field} is {_kind(facts[field])}"
             raise ImportFailed(text, file=name, line=number, field=f"thread.{field}")
-    named = {key: facts.get(key) for key in ("title", "thread_id", "owner", "created")}
+    named: dict[str, Any] = {key: facts.get(key) for key in ("title", "thread_id", "owner", "created")}
     kept = {key: value for key, value in facts.items() if value is not None}
     return ImportedThread(source="novelo", facts=kept | {"hidden": [], "deleted": []}, **named), count
 
