@@ -27,13 +27,37 @@ def normalize(message: Message) -> Message:
         if _whole(content) and all(n is None or _whole(n) for n in names):
             return message
     _check_depths(message)
-    try:
-        msgspec.json.encode(message)
-    except UnicodeEncodeError:
-        return _mended(message)
-    except (TypeError, ValueError):
-        pass  # not data: the store says so when it writes
+    for _ in range(2):  # once for texts, once for objects
+        try:
+            msgspec.json.encode(message)
+            break
+        except UnicodeEncodeError:
+            message = _mended(message)
+        except (TypeError, ValueError):
+            if message.meta.get("form") != "langchain":
+                break  # no data: the store says so when it writes
+            message = _storable(message)
     return message
+
+
+def _storable(message: Message) -> Message:
+    """LangChain lets any object stand in an artifact or in metadata; what is not data leaves a note of its class."""
+    extra = {name: _plain(value) for name, value in message.extra.items()}
+    return msgspec.structs.replace(message, extra=extra, meta={**message.meta, "normalized": True})
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k if isinstance(k, str) else str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    try:
+        msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return value
+    except (TypeError, ValueError, RecursionError):
+        return {"not_stored": type(value).__name__}
+    return value
 
 
 def _whole(text: str) -> bool:

@@ -52,9 +52,8 @@ def write_part(part: Part, native: bool, media: bool = True) -> dict[str, Any] |
         media: whether media from elsewhere may stand here; else a text says that something stood there.
     """
     extra = part.extra
-    spelled = extra.get(SPELLED) if extra else None
-    own = native or spelled is not None
-    more = {k: v for k, v in extra.items() if k != SPELLED} if extra and own else {}
+    spelled = extra.get(SPELLED) if extra and native else None
+    more = {k: v for k, v in extra.items() if k != SPELLED} if extra and native else {}
     if isinstance(part, Text):
         if spelled == "plain":
             return part.text
@@ -64,7 +63,7 @@ def write_part(part: Part, native: bool, media: bool = True) -> dict[str, Any] |
         return _thought(part, spelled, more) if spelled else None
     if isinstance(part, Other):
         return part.value if native and isinstance(part.value, dict) else None
-    if not media and not own:
+    if not media and not native:
         return _placeholder(part)
     if isinstance(part, Image):
         return _image(part, spelled, more)
