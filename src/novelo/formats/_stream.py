@@ -128,7 +128,7 @@ class StreamReader:
         return self._say(field(delta, "content"))
 
     def _call(self, place: Any, call_id: Any, name: Any, arguments: Any, extra: dict[str, Any]) -> None:
-        """Add to the call at a place; some servers number all calls 0, some number none, but each new one has its id."""
+        """Add to the call at a place; some servers number all calls 0, some none, but each has an id."""
         known = next((c for c in reversed(self._calls) if place is None or c.place == place), None)
         if known is None or (call_id and known.id and call_id != known.id):
             known = _Call(place)
