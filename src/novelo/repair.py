@@ -7,7 +7,7 @@ A valid list comes back equal, made of the same objects; repairing twice changes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -16,6 +16,7 @@ import msgspec
 from novelo import formats
 from novelo.context.listing import ListSource
 from novelo.errors import InvalidMessage
+from novelo.formats.anthropic import AnthropicForm
 from novelo.messages import Message
 from novelo.protocol import Violation, check_messages, dialect
 from novelo.transcript import Entry, TurnReader
@@ -56,7 +57,7 @@ def check(messages: Sequence[Any], provider: str = "openai") -> list[Violation]:
         InvalidMessage: not a list of messages.
     """
     rules = dialect(provider)
-    source = ListSource(messages, _no_count)
+    source = _whole(messages)
     return check_messages([source.entry(i).message for i in range(source.end)], rules)
 
 
@@ -73,7 +74,7 @@ def repair(messages: Sequence[Any], provider: str = "openai") -> Repaired:
     Example: question, call c1, question -> question, call c1, "[no result was recorded for this call]", question.
     """
     rules = dialect(provider)
-    source = ListSource(messages, _no_count)
+    source = _whole(messages)
     given = [source.entry(i) for i in range(source.end)]
     if not check_messages([e.message for e in given], rules):
         return Repaired(messages, [])
@@ -83,7 +84,7 @@ def repair(messages: Sequence[Any], provider: str = "openai") -> Repaired:
     opening = [e for e in source.opening() if e.message.text.strip()]
     out = Wire(rules, begin=source.begin).assemble(opening, turns)
     changes = _changes(given, out, reader.findings.left_out)
-    return Repaired(_written(out, source.form), changes)
+    return Repaired(_written(out, source.form, messages), changes)
 
 
 def _changes(given: Sequence[Entry], out: Sequence[Entry], left_out: dict[int, str]) -> list[Change]:
@@ -100,11 +101,21 @@ def _changes(given: Sequence[Entry], out: Sequence[Entry], left_out: dict[int, s
     return sorted(found, key=lambda change: change.position)
 
 
-def _written(out: Sequence[Entry], form: str) -> Any:
+def _written(out: Sequence[Entry], form: str, given: Any) -> Any:
+    """The mended list in the form that came in; a plain list of Anthropic messages stays one where no system prompt is added."""
     if form in ("openai", "langchain", "message"):
         write = formats.writer(form)
         return [write(e.message) if e.source is None else e.source for e in out]
-    return formats.write([e.message for e in out], form)
+    written = formats.write([e.message for e in out], form)
+    if isinstance(written, AnthropicForm):
+        if type(given) in (list, tuple) and written.system is None:
+            return written.messages
+        return written.body() if isinstance(given, Mapping) else written
+    return written
+
+
+def _whole(messages: Sequence[Any]) -> ListSource:
+    return ListSource(messages, _no_count, form=formats.detect(messages) if type(messages) in (list, tuple) else None)
 
 
 def _no_count(message: Message) -> int:

@@ -156,7 +156,7 @@ def _check_acknowledged(found, acknowledged, threads, entries, turns):
                 found.broken("I7", f"key {ack['key']}: {seen[place][:2]} and then {numbers[:2]}")
             continue
         seen[place] = numbers
-        if threads.get(key, (0, 0, "erased", ""))[2] == "erased":
+        if key in threads and threads[key][2] == "erased":
             continue
         row = next((t for t in turns[key] if t[4] == ack["key"]), None)
         if row is None or row[:3] != (ack["first"], ack["last"], "done"):

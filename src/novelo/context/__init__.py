@@ -14,7 +14,7 @@ from typing import Any
 
 from novelo import formats
 from novelo.context.draft import Desk, Draft, Pulled, Source
-from novelo.context.listing import ListSource
+from novelo.context.listing import ListSource, OtherForm
 from novelo.context.manifest import Manifest, explain, left_out, ranges
 from novelo.context.spec import Pipeline, Policy, name_of, parse
 from novelo.errors import InvalidContext, InvalidSpec
@@ -104,22 +104,29 @@ def compose(
         ContextTooSmall: a budget cannot be kept.
     """
     counted = counter_of(counter)
-    source = ListSource(messages, partial(count_message, count=counted), "" if dialect(provider).tools else WRITTEN_RESULT)
-    chosen = [source.position_of(pin) for pin in pins]
-    if None in chosen:
-        raise InvalidSpec(f"pins: no message {list(pins)[chosen.index(None)]!r} in a list of {source.end}")
-    return compose_source(
-        source,
-        source.opening(),
-        parse(policy),
-        provider=provider,
-        model=model,
-        pins=[p for p in chosen if p is not None],
-        counter=counted,
-        tools=tools,
-        window=window,
-        form=source.form,
-    )
+    chosen = parse(policy)
+
+    def composed(form: str | None) -> Context:
+        written = "" if dialect(provider).tools else WRITTEN_RESULT
+        source = ListSource(messages, partial(count_message, count=counted), written, form)
+        return compose_source(
+            source,
+            source.opening(),
+            chosen,
+            provider=provider,
+            model=model,
+            pins=[source.position_of(pin) for pin in pins],
+            counter=counted,
+            tools=tools,
+            window=window,
+            form=source.form,
+        )
+
+    pins = list(pins)
+    try:
+        return composed(None)
+    except OtherForm as other:
+        return composed(other.form)
 
 
 def compose_source(

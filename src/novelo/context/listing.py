@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
 from novelo import formats
-from novelo.errors import InvalidMessage
+from novelo.errors import InvalidMessage, InvalidSpec
+from novelo.formats.anthropic import AnthropicForm
 from novelo.formats.openai import from_openai
 from novelo.messages import Message
 from novelo.transcript import MADE, Entry
@@ -15,25 +16,42 @@ from novelo.transcript import MADE, Entry
 MAX_MESSAGES = 10_000_000
 
 
+LOOKED_AT = 500  # messages at the end of a long list whose form is looked at first; older ones when they are pulled
+_PLAIN = frozenset((str, type(None)))
+
+
+class OtherForm(Exception):
+    """A message that was pulled later shows that the list is of another form: begin again with it."""
+
+    def __init__(self, form: str) -> None:
+        super().__init__(form)
+        self.form = form
+
+
 class ListSource:
     """Messages of any form that `formats.detect` knows; OpenAI dicts and LangChain messages convert when pulled."""
 
-    def __init__(self, given: Sequence[Any], count: Callable[[Message], int], written: str = "") -> None:
+    def __init__(
+        self, given: Sequence[Any], count: Callable[[Message], int], written: str = "", form: str | None = None
+    ) -> None:
         """Read nothing yet but the form.
 
         Args:
             given: the messages.
             count: message -> tokens.
             written: how a user message begins that holds tool results as text (templates without tools).
+            form: the list's form, if it is known.
         Raises:
             InvalidMessage: not a list of messages.
         """
-        if not isinstance(given, (list, tuple)):
+        apart = isinstance(given, (AnthropicForm, Mapping))  # a body with its system prompt apart
+        if not apart and not isinstance(given, (list, tuple)):
             raise InvalidMessage(f"expected a list of messages, got {type(given).__name__}")
-        self.form = formats.detect(given)
-        self._given: Sequence[Any] = (
-            given if self.form in ("openai", "langchain", "message") else formats.read(given, self.form)
-        )
+        self._unsure = not apart and form is None and len(given) > 2 * LOOKED_AT
+        self.form: str = form or ("anthropic" if apart else _form_of(given, self._unsure))
+        self._unsure = self._unsure and self.form == "openai"
+        one_to_one = not apart and self.form in ("openai", "langchain", "message")
+        self._given: Sequence[Any] = given if one_to_one else formats.read(given, self.form)
         self._sourced = self._given is given
         self._convert = _converter(self.form if self._sourced else "message")
         self._count = count
@@ -50,9 +68,17 @@ class ListSource:
         found = self._known.get(position)
         if found is None:
             given = self._given[position]
+            if self._unsure and (given.__class__ is not dict or given.get("content").__class__ not in _PLAIN):
+                self._look_at_all()
             found = Entry(position, self._convert(given), source=given if self._sourced else None)
             self._known[position] = found
         return found
+
+    def _look_at_all(self) -> None:
+        self._unsure = False
+        form = formats.detect(self._given)
+        if form != self.form:
+            raise OtherForm(form)
 
     def opening(self) -> list[Entry]:
         """The system messages at the head."""
@@ -84,11 +110,19 @@ class ListSource:
             out.append([self.entry(i) for i in range(first, last)])
         return out
 
-    def position_of(self, name: int | str) -> int | None:
-        """The position of a message by its place or its id."""
+    def position_of(self, name: int | str) -> int:
+        """The position of a message by its place or its id.
+
+        Raises:
+            InvalidSpec: there is no such message.
+        """
         if isinstance(name, int):
-            return name if 0 <= name < self.end else None
-        return next((i for i in range(self.end) if self.entry(i).message.id == name), None)
+            found = name if 0 <= name < self.end else None
+        else:
+            found = next((i for i in range(self.end) if self.entry(i).message.id == name), None)
+        if found is None:
+            raise InvalidSpec(f"pins: no message {name!r} in a list of {self.end}")
+        return found
 
     @property
     def turn_count(self) -> int:
@@ -128,6 +162,12 @@ class ListSource:
         return isinstance(content, str) and (
             content in MADE or (bool(self._written) and content.startswith(self._written))
         )
+
+
+def _form_of(given: Sequence[Any], long: bool) -> str:
+    """The form of a list; of a long one by its end, if that is plain."""
+    form = formats.detect(given[-LOOKED_AT:]) if long else "openai"
+    return formats.detect(given) if not long or form != "openai" else form
 
 
 def _converter(form: str) -> Callable[[Any], Message]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
+from operator import contains
 from typing import Any, Literal
 
 from novelo.messages import Message
@@ -57,13 +59,13 @@ def detect(messages: Sequence[Any]) -> Form:
     Tool results and `tool_calls` of chat dicts outweigh blocks that also Anthropic has: those are then hidden calls or
     thoughts inside a chat list. An empty list is "openai".
     """
+    if _all_plain(messages):
+        return "openai"
     odd = [
         m
         for m in messages
         if m.__class__ is not dict or "type" in m or m.get("content").__class__ not in _PLAIN_CONTENT
     ]
-    if not odd:
-        return "openai"
     items: set[str] = set()
     kinds: set[str] = set()
     for message in odd:
@@ -80,6 +82,13 @@ def detect(messages: Sequence[Any]) -> Form:
             for block in content:
                 _note(block, kinds)
     return _by_kinds(items, kinds, messages)
+
+
+def _all_plain(messages: Sequence[Any]) -> bool:
+    """Whether all are dicts of role and text; told without a step of Python for each, since long lists are plain."""
+    if set(map(type, messages)) - {dict} or any(map(contains, messages, repeat("type"))):
+        return False
+    return set(map(type, map(dict.get, messages, repeat("content")))) <= set(_PLAIN_CONTENT)
 
 
 def _by_kinds(items: set[str], kinds: set[str], messages: Iterable[Any]) -> Form:

@@ -52,26 +52,27 @@ def translated(error: apsw.Error) -> StoreError:
 class Database:
     """One file, or memory, and a pool of connections; writers of this process take turns."""
 
-    def __init__(self, path: str, *, vfs: str | None = None, synchronous: str = "FULL") -> None:
+    def __init__(self, path: str, *, vfs: str | None = None, synchronous: str = "FULL", exclusive: bool = False) -> None:
         """Open the file, make or migrate its schema, and set every connection up for durability.
 
         Args:
             path: a file's path, or "" for memory.
             vfs: SQLite's file layer, for fault tests.
             synchronous: FULL; anything less can lose what was acknowledged.
+            exclusive: for one process only, where the file layer has no shared memory.
         Raises:
             StorageUnavailable, StorageReadOnly, StorageCorrupt: the file cannot be opened.
             SchemaTooNew: a newer version wrote it.
         """
         self.path = path
         self.read_only = False
-        self._vfs, self._synchronous = vfs, synchronous
+        self._vfs, self._synchronous, self._exclusive = vfs, synchronous, exclusive
         self._free: list[apsw.Connection] = []
         self._all: list[apsw.Connection] = []
         self._lock = threading.Lock()
         self._writing = threading.RLock()
         self._closed = False
-        if path:
+        if path and vfs is None:
             _make_file(Path(path))
         with self.translating():
             connection = self._connect()
@@ -165,6 +166,8 @@ class Database:
         return connection
 
     def _set_up(self, connection: apsw.Connection) -> None:
+        if self._exclusive:
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute(f"PRAGMA synchronous = {self._synchronous}")
         connection.execute("PRAGMA secure_delete = ON")
