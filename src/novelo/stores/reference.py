@@ -1,0 +1,400 @@
+"""The reference: threads in dicts, behind one lock. What it does is what every other store must do.
+
+It keeps nothing on disk and is not fast; it is short enough to be read beside `base.py`, and the suite in tests/stores
+compares the other stores with it after any run of operations.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from novelo.errors import InvalidSpec, KeyConflict, ThreadErased, TurnClosed, UnknownEntry
+from novelo.messages import Message, decode, encode
+from novelo.stores.base import (
+    Begun,
+    Busy,
+    Call,
+    Close,
+    Lease,
+    NewEntry,
+    Receipt,
+    StoredEntry,
+    ThreadRow,
+    TurnRow,
+)
+from novelo.stores.kept import Kept, KeptThreads
+from novelo.stores.rules import held, lost, without
+
+replace = msgspec.structs.replace
+
+
+class ReferenceStore(KeptThreads):
+    """The in-memory store; see `stores/base.py` for what each method promises."""
+
+    # ------------------------------------------------------------------------------------------ the turn protocol
+    def begin(
+        self,
+        key: bytes,
+        names: tuple[str, str],
+        question: NewEntry,
+        lease: Lease,
+        *,
+        idempotency: tuple[str, bytes] | None,
+        mode: str,
+        hide_from: int | None = None,
+    ) -> Begun | Busy:
+        """Open a turn with its question."""
+        question = _checked(question)
+        with self._lock:
+            kept = self._ensure(key, names, lease.now)
+            earlier = self._turn_of(kept, idempotency)
+            if earlier is not None and earlier.status == "done":
+                return Begun(kept.row, earlier, copy.deepcopy(kept.state), replayed=True)
+            if held(kept.row, kept.lease_s, lease) and mode != "interrupt":
+                same = earlier is not None and earlier.first == kept.row.open_turn
+                return Busy(kept.row.holder, kept.row.lease_until, same)
+            self._interrupt(kept, lease.now, but=None if earlier is None else earlier.first)
+            if earlier is not None:
+                earlier = kept.turns[earlier.first]
+                if earlier.last + 1 == kept.row.head:
+                    return self._retake(kept, earlier, lease)
+                self._hide(kept, [(earlier.first, earlier.last + 1)], lease.now)
+            if hide_from is not None:
+                self._hide(kept, [(hide_from, kept.row.head)], lease.now)
+            return self._take(kept, question, lease, idempotency, earlier)
+
+    def _ensure(self, key: bytes, names: tuple[str, str], now: float) -> Kept:
+        kept = self._all().get(key)
+        if kept is None:
+            kept = self._kept[key] = Kept(ThreadRow(key, *names, created=now, updated=now))
+        elif kept.row.status == "erased":
+            kept.row = replace(kept.row, owner=names[0], thread_id=names[1], status="active", created=now, updated=now)
+        return kept
+
+    def _turn_of(self, kept: Kept, idempotency: tuple[str, bytes] | None) -> TurnRow | None:
+        if idempotency is None:
+            return None
+        row = next((turn for turn in kept.turns.values() if turn.key == idempotency[0]), None)
+        if row is not None and kept.requests[idempotency[0]] != idempotency[1]:
+            raise KeyConflict(
+                "the idempotency key belongs to another request of this thread: use a new key for a new request"
+            )
+        return row
+
+    def _interrupt(self, kept: Kept, now: float, but: int | None) -> None:
+        """Close the turn of a writer that is gone; what it had streamed joins the transcript, marked partial."""
+        first = kept.row.open_turn
+        turn = None if first is None else kept.turns.get(first)
+        if first is None or turn is None:
+            return
+        draft = kept.drafts.pop(first, None)
+        if draft is not None and turn.status == "open":
+            turn = replace(turn, last=self._put(kept, [draft], now))
+        if first != but and turn.status in ("open", "waiting"):
+            turn = replace(turn, status="interrupted")
+        kept.turns[first] = turn
+
+    def _retake(self, kept: Kept, turn: TurnRow, lease: Lease) -> Begun:
+        """A turn goes on where it stopped; an answer that was cut off makes way for the next one."""
+        cut = turn.last
+        while cut > turn.first and self._entry(kept.row, cut).partial:
+            cut -= 1
+        if cut < turn.last:
+            self._hide(kept, [(cut + 1, turn.last + 1)], lease.now)
+        self._open(kept, turn.first, lease)
+        turn = kept.turns[turn.first] = replace(turn, epoch=kept.row.epoch, status="open")
+        kept.drafts.pop(turn.first, None)
+        return Begun(kept.row, turn, copy.deepcopy(kept.state), rejoined=True)
+
+    def _open(self, kept: Kept, first: int, lease: Lease) -> None:
+        kept.lease_s = lease.ttl_s
+        kept.row = replace(
+            kept.row,
+            epoch=kept.row.epoch + 1,
+            holder=lease.holder,
+            lease_until=lease.now + lease.ttl_s,
+            open_turn=first,
+            updated=lease.now,
+        )
+
+    def _take(
+        self,
+        kept: Kept,
+        question: NewEntry,
+        lease: Lease,
+        idempotency: tuple[str, bytes] | None,
+        earlier: TurnRow | None,
+    ) -> Begun:
+        first = kept.row.head
+        self._put(kept, [question], lease.now, opening=False)
+        self._open(kept, first, lease)
+        if earlier is not None:
+            del kept.turns[earlier.first]
+            kept.drafts.pop(earlier.first, None)
+            turn = replace(earlier, first=first, last=first, status="open", epoch=kept.row.epoch)
+        else:
+            name = None if idempotency is None else idempotency[0]
+            turn = TurnRow(first, first, "open", name, kept.row.epoch, lease.now)
+        if idempotency is not None:
+            kept.requests[idempotency[0]] = idempotency[1]
+        kept.turns[first] = turn
+        return Begun(kept.row, turn, copy.deepcopy(kept.state), rejoined=earlier is not None)
+
+    def reopen(self, key: bytes, first: int, lease: Lease, *, mode: str) -> Begun | Busy:
+        """Take up a turn again, or answer a user message at the end that no turn has answered."""
+        with self._lock:
+            kept = self._living(key)
+            if kept is None or (first not in kept.turns and not self._asks(kept.row, first)):
+                raise UnknownEntry(f"no turn begins at position {first}")
+            if held(kept.row, kept.lease_s, lease) and mode != "interrupt":
+                return Busy(kept.row.holder, kept.row.lease_until, kept.row.open_turn == first)
+            self._interrupt(kept, lease.now, but=first)
+            turn = kept.turns.get(first) or TurnRow(first, first, "new", created=lease.now)
+            if turn.status == "done" or turn.last + 1 != kept.row.head:
+                raise TurnClosed(
+                    f"the turn at position {first} is {turn.status}, and the thread has gone on to {kept.row.head}"
+                )
+            return self._retake(kept, turn, lease)
+
+    def _asks(self, row: ThreadRow, position: int) -> bool:
+        return 0 <= position < row.head and self._entry(row, position).role == "user"
+
+    def append(
+        self,
+        key: bytes,
+        epoch: int,
+        first: int,
+        entries: Sequence[NewEntry],
+        now: float,
+        *,
+        close: Close | None = None,
+        state: dict[str, Any] | None = None,
+        calls: Sequence[Call] = (),
+        lease_until: float = 0.0,
+        holder: str = "",
+    ) -> int:
+        """Append a step to the open turn `first`, and close the turn with it if so told."""
+        entries, state = [_checked(new) for new in entries], _data(state)
+        with self._lock:
+            kept = self._all().get(key)
+            if kept is None or kept.row.status != "active" or kept.row.epoch != epoch or kept.row.open_turn != first:
+                raise lost(None if kept is None else kept.row, key, epoch)
+            position = kept.row.head
+            self._put(kept, entries, now, opening=False)
+            stays = first if close is None or close.status == "waiting" else None
+            kept.row = replace(
+                kept.row,
+                lease_until=0.0 if close else lease_until,
+                holder="" if close else holder,
+                open_turn=stays,
+                updated=now,
+            )
+            kept.state = kept.state if state is None else state
+            turn = kept.turns[first]
+            turn = replace(turn, last=max(turn.last, kept.row.head - 1) if entries else turn.last, status="open")
+            if close is not None:
+                turn = replace(turn, status=close.status, manifest=close.manifest or turn.manifest)
+            kept.turns[first] = turn
+            kept.drafts.pop(first, None)
+            kept.calls += [replace(call, turn=first, created=now) for call in calls]
+            return position
+
+    def keep_draft(self, key: bytes, epoch: int, first: int, draft: NewEntry | None, lease_until: float) -> bool:
+        """Renew the lease, and keep what was streamed so far."""
+        with self._lock:
+            kept = self._all().get(key)
+            if kept is None or kept.row.status != "active" or kept.row.epoch != epoch or kept.row.lease_until <= 0:
+                return False
+            kept.row = replace(kept.row, lease_until=lease_until)
+            if draft is not None:
+                kept.drafts[first] = _checked(draft)
+            return True
+
+    def add(
+        self,
+        key: bytes,
+        names: tuple[str, str],
+        entries: Sequence[NewEntry],
+        lease: Lease,
+        *,
+        created: Sequence[float] = (),
+        hide_from: int | None = None,
+    ) -> int | Busy:
+        """Append messages outside of a turn."""
+        entries = [_checked(new) for new in entries]
+        with self._lock:
+            kept = self._ensure(key, names, lease.now)
+            if held(kept.row, kept.lease_s, lease):
+                return Busy(kept.row.holder, kept.row.lease_until)
+            self._interrupt(kept, lease.now, but=None)
+            if hide_from is not None:
+                self._hide(kept, [(hide_from, kept.row.head)], lease.now)
+            position = kept.row.head
+            self._put(kept, entries, lease.now, created)
+            kept.row = replace(kept.row, open_turn=None, lease_until=0.0, epoch=kept.row.epoch + 1, updated=lease.now)
+            return position
+
+    def _put(
+        self,
+        kept: Kept,
+        entries: Sequence[NewEntry],
+        now: float,
+        created: Sequence[float] = (),
+        *,
+        opening: bool = True,
+    ) -> int:
+        """Write entries at the end; returns the position of the last."""
+        for i, new in enumerate(entries):
+            row, role = kept.row, new.message.role
+            opens = opening and role == "system" and row.opening == row.head
+            kept.row = row = replace(
+                row,
+                head=row.head + 1,
+                turns=row.turns + (role == "user"),
+                running=row.running + new.tokens,
+                opening=row.opening + opens,
+            )
+            at = row.head - 1
+            moment = created[i] if created else now
+            kept.entries[at] = StoredEntry(at, new.message, row.turns, new.tokens, row.running, moment)
+            if new.words:
+                kept.words[at] = new.words
+        return kept.row.head - 1
+
+    # ------------------------------------------------------------------------------------------ changing what is there
+    def set_facts(self, key: bytes, names: tuple[str, str], now: float, **facts: Any) -> None:
+        """Set title, tags, metadata, state or status; `patch` sets single keys of the state, `without` removes one."""
+        unknown = set(facts) - {"title", "tags", "metadata", "state", "status", "patch", "without"}
+        if unknown:
+            raise InvalidSpec(f"unknown facts {', '.join(sorted(unknown))}")
+        facts = _data(facts)
+        with self._lock:
+            kept = self._ensure(key, names, now)
+            gone, patch = facts.pop("without", None), facts.pop("patch", {})
+            state = facts.pop("state", kept.state)
+            kept.state = {k: v for k, v in state.items() if k != gone} | patch
+            if "tags" in facts:
+                facts["tags"] = tuple(facts["tags"])
+            kept.row = replace(kept.row, updated=now, **facts)
+
+    def pin(self, key: bytes, positions: Sequence[int], on: bool) -> None:
+        """Pin or unpin positions."""
+        with self._lock:
+            kept = self._living(key)
+            if kept is not None:
+                kept.pins = kept.pins | set(positions) if on else kept.pins - set(positions)
+                kept.row = replace(kept.row, pinned=bool(kept.pins))
+
+    def hide(self, key: bytes, ranges: Sequence[tuple[int, int]], on: bool, now: float) -> None:
+        """Take half-open ranges out of contexts, or back in."""
+        with self._lock:
+            kept = self._living(key)
+            if kept is not None and on:
+                self._hide(kept, ranges, now)
+            elif kept is not None:
+                kept.hidden = without(kept.hidden, ranges)
+                self._hide(kept, [], now)
+
+    def _hide(self, kept: Kept, ranges: Sequence[tuple[int, int]], now: float) -> None:
+        kept.hidden += [piece for piece in ranges if piece[0] < piece[1]]
+        kept.row = replace(kept.row, hidden=bool(kept.hidden), updated=now)
+
+    def rewrite(self, thread: ThreadRow, bodies: dict[int, NewEntry | None], now: float) -> int:
+        """Replace entries' bodies, or remove them; an entry shared with a fork changes for both."""
+        done = 0
+        with self._lock:
+            for position, new in bodies.items():
+                if not 0 <= position < thread.head:
+                    continue
+                kept = self._holder(thread, position)
+                old = kept.entries[position]
+                if old.deleted:
+                    continue
+                done += 1
+                message = Message(old.role) if new is None else decode(encode(new.message))  # type: ignore[arg-type]
+                kept.entries[position] = replace(old, message=message, deleted=new is None)
+                kept.words.pop(position, None)
+                if new is not None and new.words:
+                    kept.words[position] = new.words
+            kept = self._kept[thread.key]
+            if done:
+                kept.row = replace(kept.row, content_version=kept.row.content_version + 1, updated=now)
+        return done
+
+    # ------------------------------------------------------------------------------------------ forks and erasure
+    def fork(self, parent: ThreadRow, key: bytes, names: tuple[str, str], at: int, now: float) -> ThreadRow:
+        """A new thread that shares the entries below a position."""
+        with self._lock:
+            source, old = self._living(parent.key), self._all().get(key)
+            if old is not None and old.row.status != "erased":
+                raise InvalidSpec("a thread of that id exists already: choose another id for the fork")
+            if source is None:
+                raise ThreadErased("the thread was erased")
+            last = self._entry(source.row, at - 1) if at else StoredEntry(-1, Message("system"))
+            row = source.row
+            made = self._kept[key] = Kept(
+                ThreadRow(
+                    key, *names, at, last.turn, min(row.opening, at), last.running,
+                    epoch=0 if old is None else old.row.epoch + 1,
+                    title=row.title, tags=row.tags, metadata=row.metadata,
+                    content_version=0 if old is None else old.row.content_version,
+                    parent=parent.key, fork_at=at, created=now, updated=now,
+                ),
+                copy.deepcopy(source.state),
+                pins={p for p in source.pins if p < at},
+            )  # fmt: skip
+            self._hide(made, [(a, min(b, at)) for a, b in source.hidden if a < at], now)
+            made.row = replace(made.row, pinned=bool(made.pins))
+            return made.row
+
+    def erase(self, key: bytes, now: float, *, forks: str = "erase") -> Receipt:
+        """Remove a thread for good; a late writer cannot revive it."""
+        with self._lock:
+            kept = self._living(key)
+            if kept is None:
+                return Receipt({})
+            children = [k for k in self._kept.values() if k.row.parent == key]
+            children.sort(key=lambda child: child.row.created)
+            for child in children:
+                self._part(kept, child, keep=forks == "keep")
+            row = ThreadRow(
+                key, "", "", epoch=kept.row.epoch + 1, status="erased", created=kept.row.created, updated=now,
+                content_version=kept.row.content_version + 1,
+            )  # fmt: skip
+            self._kept[key] = Kept(row)
+            rows = {
+                "search": len(kept.words),
+                "entries": len(kept.entries),
+                "turns": len(kept.turns),
+                "calls": len(kept.calls),
+                "pins": len(kept.pins),
+                "hidden": len(set(kept.hidden)),
+            }
+            return Receipt(rows, tuple(child.row.thread_id for child in children))
+
+    def _part(self, parent: Kept, child: Kept, *, keep: bool) -> None:
+        """A fork parts from its parent: what the parent kept becomes the fork's own, or is gone for both."""
+        start = parent.row.fork_at if parent.row.parent is not None else 0
+        for position in range(start, child.row.fork_at):
+            entry = parent.entries[position]
+            if keep and position in parent.words:
+                child.words[position] = parent.words[position]
+            child.entries[position] = (
+                entry if keep else replace(entry, message=Message(entry.role), deleted=True)  # type: ignore[arg-type]
+            )
+        child.row = replace(
+            child.row, parent=parent.row.parent, fork_at=min(start, child.row.fork_at) if parent.row.parent else 0
+        )
+
+
+def _checked(new: NewEntry) -> NewEntry:
+    """The entry as it comes back from a disk: data, and nothing else."""
+    return NewEntry(decode(encode(new.message)), new.tokens, new.words)
+
+
+def _data(value: Any) -> Any:
+    return None if value is None else msgspec.json.decode(msgspec.json.encode(value))

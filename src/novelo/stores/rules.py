@@ -1,0 +1,77 @@
+"""Rules that hold in every store, without a database: keys of threads, leases, ranges."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Sequence
+
+from novelo.errors import InvalidSpec, LeaseLost, ThreadErased, TurnClosed
+from novelo.stores.base import Lease, ThreadRow
+
+MAX_NAME = 1000  # characters of an owner or thread id
+KEY_BYTES = 16
+
+Ranges = list[tuple[int, int]]
+
+
+def thread_key(secret: bytes, owner: str, thread_id: str) -> bytes:
+    """The thread's key: 16 bytes of a hash keyed with the store's secret, so that nobody can guess or forge one.
+
+    Raises:
+        InvalidSpec: an id that is empty, too long, or no text.
+    """
+    for what, name, least in (("owner", owner, 0), ("thread id", thread_id, 1)):
+        if not isinstance(name, str) or not least <= len(name) <= MAX_NAME:
+            size = f"{len(name)} characters" if isinstance(name, str) else type(name).__name__
+            raise InvalidSpec(f"{what} of {size}: expected a text of {least} to {MAX_NAME} characters")
+    try:
+        first = owner.encode()
+        text = len(first).to_bytes(4, "big") + first + thread_id.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidSpec("owner or thread id with half a surrogate pair: expected well-formed text") from error
+    return hmac.digest(secret, text, hashlib.sha256)[:KEY_BYTES]
+
+
+def held(thread: ThreadRow, ttl_s: float, lease: Lease) -> bool:
+    """Whether another writer may still be at work.
+
+    A lease further ahead than its time to live comes from a wrong clock, and one whose holder has died on this machine
+    holds nothing: both are void. The epoch makes sure that a mistake here can cost an answer, never a history.
+
+    Args:
+        ttl_s: the time to live of the lease that stands in the thread's row, in seconds.
+        lease: what the caller asks for.
+    """
+    if thread.lease_until <= lease.now or thread.open_turn is None:
+        return False
+    if thread.lease_until > lease.now + max(ttl_s, lease.ttl_s) + 1.0:
+        return False
+    return lease.alive is None or bool(lease.alive(thread.holder))
+
+
+def lost(thread: ThreadRow | None, key: bytes, epoch: int) -> LeaseLost | ThreadErased | TurnClosed:
+    """The error for a writer whose turn is not the open one any more, or whose epoch is not the thread's."""
+    if thread is None or thread.status == "erased":
+        return ThreadErased("the thread was erased while this turn was open; nothing was stored")
+    if thread.epoch == epoch and thread.status != "active":
+        return ThreadErased(f"the thread is {thread.status}; nothing was stored")
+    if thread.epoch == epoch:
+        return TurnClosed("the turn is closed; nothing was stored")
+    return LeaseLost(
+        f"thread {key.hex()}: epoch {thread.epoch} has taken over, ours is {epoch}; nothing was stored, "
+        "ask again with the same key",
+        epoch=epoch,
+        taken_by=thread.epoch,
+    )
+
+
+def without(old: Sequence[tuple[int, int]], gone: Sequence[tuple[int, int]]) -> Ranges:
+    """Ranges less other ranges.
+
+    Example: (0, 10) less (3, 5) -> (0, 3) (5, 10).
+    """
+    out = list(old)
+    for start, stop in gone:
+        out = [piece for a, b in out for piece in ((a, min(b, start)), (max(a, stop), b)) if piece[0] < piece[1]]
+    return out
