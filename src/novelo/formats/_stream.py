@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from novelo.errors import InvalidMessage, ModelFailed
+from novelo.formats._reply import read_reply
 from novelo.formats._usage import field, plain, read_usage
 from novelo.formats.anthropic import from_anthropic
 from novelo.messages import Message, ToolCall, Usage
@@ -206,8 +207,6 @@ class StreamReader:
                 "the response failed", kind=_text(field(field(field(event, "response"), "error"), "code"))
             )
         if kind in ("response.completed", "response.incomplete"):
-            from novelo.formats.reply import read_reply
-
             reply = read_reply(field(event, "response"))
             self._whole, self.usage = reply.message, reply.usage
             self.finish_reason, self.model = reply.finish_reason, reply.model

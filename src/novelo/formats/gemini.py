@@ -1,7 +1,8 @@
 """Gemini's generateContent form, out only: contents of user and model, a system instruction apart.
 
-Results carry the name of the call they answer, and the results of one message's calls stand in one content. Source: the API reference of `generateContent` (Content, Part,
-FunctionCall, FunctionResponse).
+Results carry the name of the call they answer, and the results of one message's calls stand in one content; pictures
+that a tool gave follow in a content of their own. Source: the API reference of `generateContent` (Content, Part,
+FunctionCall, FunctionResponse); both patterns stand in recorded requests.
 """
 
 from __future__ import annotations
@@ -23,29 +24,38 @@ def to_gemini(messages: Sequence[Message]) -> dict[str, Any]:
         messages: n messages, oldest first. System messages join the instruction wherever they stand.
     Returns:
         {"contents": [{"role": "user" | "model", "parts": [...]}, ...]}, and "systemInstruction" if there is one.
-            Neighbours of one side are one content, results apart from texts. Thoughts are left out.
+            Neighbours of one role are one content. Thoughts are left out.
     """
     system: list[dict[str, Any]] = []
-    contents: list[dict[str, Any]] = []
+    contents: list[tuple[str, list[dict[str, Any]]]] = []  # by what stands in them: user, model, tool, media of tools
     names: dict[str, str] = {}
-    before = ""
     for message in messages:
+        parts = _parts(message)
         if message.role == "system":
-            system += _parts(message)
-            continue
-        if message.role == "assistant":
+            system += parts
+        elif message.role == "tool":
+            media = [part for part in parts if "text" not in part]
+            if contents and contents[-1][0] == "media":
+                _add(contents, "media", media)
+                contents[-2][1].append(_result(message, names))
+            else:
+                _add(contents, "tool", [_result(message, names)])
+                _add(contents, "media", media)
+        elif message.role == "assistant":
             names = {call.id: call.name for call in message.tool_calls}
-        parts = [_result(message, names)] if message.role == "tool" else _parts(message)
-        parts += [_call(call) for call in message.tool_calls]
-        role = "model" if message.role == "assistant" else "user"
-        if not parts:
-            continue
-        if contents and message.role == before:
-            contents[-1]["parts"] += parts
+            _add(contents, "model", parts + [_call(call) for call in message.tool_calls])
         else:
-            contents.append({"role": role, "parts": parts})
-        before = message.role
-    return {"contents": contents, **({"systemInstruction": {"parts": system}} if system else {})}
+            _add(contents, "user", parts)
+    written = [{"role": "model" if kind == "model" else "user", "parts": parts} for kind, parts in contents]
+    return {"contents": written, **({"systemInstruction": {"parts": system}} if system else {})}
+
+
+def _add(contents: list[tuple[str, list[dict[str, Any]]]], kind: str, parts: list[dict[str, Any]]) -> None:
+    """Parts join the last content if it is of their kind."""
+    if contents and contents[-1][0] == kind:
+        contents[-1][1].extend(parts)
+    elif parts:
+        contents.append((kind, parts))
 
 
 def _parts(message: Message) -> list[dict[str, Any]]:
