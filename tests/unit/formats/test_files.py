@@ -168,7 +168,7 @@ BAD = {
     "a bad message in a list": (body([TALK[0], {"role": "wizard", "content": "x"}]), {"position": 1}),
     "a bad message in a line": (body(TALK[0]) + b"\n\n" + body({"role": "user", "content": 7}), {"line": 3}),
     "a line that is a list": (body(TALK[0]) + b"\n[]", {"line": 2}),
-    "an unknown role in a simple file": (body({"messages": [HUMAN, {**HUMAN, "role": "x"}]}), {"position": 1, "field": "role"}),
+    "an unknown role in it": (body({"messages": [HUMAN, {**HUMAN, "role": "x"}]}), {"position": 1, "field": "role"}),
     "no text in a simple file": (body({"messages": [{**HUMAN, "content": None}]}), {"position": 0, "field": "content"}),
     "a moment that is none": (body({"timestamp": "soon", "messages": []}), {"field": "timestamp"}),
     "not a number": (b'[{"role": "user", "content": NaN}]', {}),
