@@ -223,6 +223,7 @@ class Store(Protocol):
         *,
         idempotency: tuple[str, bytes] | None,
         mode: str,
+        hide_from: int | None = None,
     ) -> Begun | Busy:
         """Open a turn with its question, in one transaction.
 
@@ -230,16 +231,19 @@ class Store(Protocol):
             names: owner and thread id, for a thread that is new.
             idempotency: the caller's key and the hash of the request.
             mode: "interrupt" takes over from a live turn; anything else is told `Busy`.
+            hide_from: a position; it and all that follows is hidden before the question is written.
         Raises:
             KeyConflict: the key belongs to another request.
         """
         ...
 
     def reopen(self, key: bytes, first: int, lease: Lease, *, mode: str) -> Begun | Busy:
-        """Take up a waiting, failed or interrupted turn again, under a new epoch.
+        """Take up a waiting, failed or interrupted turn again, under a new epoch; what it was cut off in is hidden.
+
+        A user message at the end that no turn began with (an edited one, the last of a fork) becomes a turn likewise.
 
         Raises:
-            UnknownEntry: no such turn.
+            UnknownEntry: no such turn or message.
             TurnClosed: the turn is done, or another turn came after it.
         """
         ...
@@ -263,7 +267,8 @@ class Store(Protocol):
         Returns:
             The position of the first new entry.
         Raises:
-            LeaseLost: a newer turn has taken the thread over. ThreadErased: the thread is gone. Nothing was written.
+            LeaseLost: a newer turn has taken the thread over. ThreadErased: the thread is gone. TurnClosed: the turn
+                is. Nothing was written.
         """
         ...
 
@@ -279,8 +284,14 @@ class Store(Protocol):
         lease: Lease,
         *,
         created: Sequence[float] = (),
+        hide_from: int | None = None,
     ) -> int | Busy:
-        """Append messages outside of a turn: a greeting, an imported history. Returns the position of the first."""
+        """Append messages outside of a turn: a greeting, an imported history. Returns the position of the first.
+
+        Args:
+            created: the times they had, if not now.
+            hide_from: a position; it and all that follows is hidden in the same transaction.
+        """
         ...
 
     # ------------------------------------------------------------------------------------------ reading
