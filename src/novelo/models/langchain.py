@@ -1,4 +1,4 @@
-"""Any provider that LangChain knows: `langchain:anthropic:claude-…`, `langchain:openai:gpt-…`, through `init_chat_model`.
+"""Any provider that LangChain knows: `langchain:openai:gpt-…`, `langchain:anthropic:…`, through `init_chat_model`.
 
 Keys and addresses are those of the provider's LangChain package. `MODEL_NAME` is the model where the name behind
 `langchain:` is left out. A chat model that exists already is taken too: `LangChainModel(chat)`.
