@@ -67,7 +67,7 @@ def write_part(part: Part, native: bool, media: bool = True) -> dict[str, Any] |
         return _placeholder(part)
     if isinstance(part, Image):
         return _image(part, spelled, more)
-    return _audio(part, more) if isinstance(part, Audio) else _file(part, more)
+    return _audio(part, more) if isinstance(part, Audio) else _file(part, more, native)
 
 
 def rest(block: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
@@ -145,16 +145,16 @@ def _read_file(block: Mapping[str, Any]) -> Part | None:
     return File(data=data, media_type=media_type, name=name, file_id=file_id, extra=extra)
 
 
-def _file(part: File, more: dict[str, Any]) -> dict[str, Any]:
+def _file(part: File, more: dict[str, Any], native: bool) -> dict[str, Any]:
     inner: dict[str, Any] = {}
     if part.data is not None:
         inner["file_data"] = data_url(part.media_type, part.data) if part.media_type else part.data
+    if part.file_id is not None and native:  # another provider's id names nothing here
+        inner["file_id"] = part.file_id
+    if not inner and not more and (part.name is None or not native):
+        return _placeholder(part)
     if part.name is not None:
         inner["filename"] = part.name
-    if part.file_id is not None:
-        inner["file_id"] = part.file_id
-    if part.data is None and part.file_id is None and not more:
-        return _placeholder(part)
     return _nested("file", inner, more)
 
 

@@ -164,7 +164,7 @@ def _content(d: Mapping[str, Any], extra: dict[str, Any], notes: dict[str, Any])
 def _portable(role: Role, content: Any) -> bool:
     """Whether parts hold nothing that only this form knows."""
     allowed = (Text,) if role != "user" else (Text, *MEDIA)
-    return all(isinstance(part, allowed) and not part.extra for part in content)
+    return all(isinstance(p, allowed) and not p.extra and getattr(p, "file_id", None) is None for p in content)
 
 
 def read_calls(value: Any) -> tuple[ToolCall, ...]:
