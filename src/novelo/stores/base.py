@@ -3,18 +3,23 @@
 A store keeps threads. Every statement begins with the thread's key, a keyed hash of owner and thread id, so no id can
 reach another owner's rows, and the schema can be spread over machines. The promises:
 
-- what a method returned for is on disk; what it raised for changed nothing;
+- what a method returned for is on disk; what it raised for changed nothing, and the same call may be tried again;
 - positions of a thread are 0, 1, 2, ... without a gap, in the order of commits, never of a clock;
 - an entry's position, role and sums never change; only deleting, redacting and erasing replace a body;
 - who may write is decided by the thread's epoch: `begin` raises it, and a writer that holds an older one is refused
   (`LeaseLost`), whatever clocks say. The lease only decides who may try.
 
-Moments are given by the caller, in seconds since 1970. Stores read no clock.
+- an entry, a fact, a turn or a ledger row that was altered outside of the store is an error to its reader
+  (`StorageCorrupt`), never another text; other threads stay readable.
+
+A store may be used from several threads, and a file from several processes. Moments are given by the caller, in seconds
+since 1970; entries keep milliseconds. Stores read no clock, except to wait for each other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import msgspec
@@ -25,8 +30,10 @@ from novelo.messages import Message
 class ThreadRow(msgspec.Struct, frozen=True):
     """A thread's facts.
 
-    `running` are the tokens of all entries, `turns` the user messages, `opening` the system messages at the head;
-    positions below `fork_at` are the parent's entries.
+    `head` is the number of entries, `running` their tokens, `turns` the user messages, `opening` the system messages at
+    the head. `open_turn` is the position of the question of an open or waiting turn; a waiting one has no lease.
+    `status` is active, or closed until the next turn. `content_version` rises with every entry that is deleted or
+    redacted. Positions below `fork_at` are the parent's entries. `hidden` and `pinned` tell whether there are any.
     """
 
     key: bytes
@@ -54,7 +61,7 @@ class ThreadRow(msgspec.Struct, frozen=True):
 
 
 class NewEntry(msgspec.Struct, frozen=True):
-    """A message to be appended, with its token count and the words it is found by."""
+    """A message to be appended, with its token count and the words it is found by (`stores.search.fold`)."""
 
     message: Message
     tokens: int = 0
@@ -64,8 +71,8 @@ class NewEntry(msgspec.Struct, frozen=True):
 class StoredEntry(msgspec.Struct, frozen=True):
     """A message at its place in the transcript.
 
-    `turn` counts the user messages up to it; `running` the tokens of all entries up to and with it. A deleted entry
-    keeps its place and has an empty message.
+    `turn` counts the user messages up to it, 0 before the first; `running` the tokens of all entries up to and with it.
+    A deleted entry keeps its place, role and sums, and has an empty message.
     """
 
     position: int
@@ -124,8 +131,8 @@ class Call(msgspec.Struct, frozen=True, omit_defaults=True):
 class TurnRow(msgspec.Struct, frozen=True):
     """One turn.
 
-    `first` is the position of its question, `last` of its newest entry; status open, done, failed, interrupted,
-    or waiting.
+    `first` is the position of its question, `last` of its newest entry; status open, done, failed, interrupted (also
+    when its writer died), or waiting. `key` is the idempotency key.
     """
 
     first: int
@@ -138,19 +145,25 @@ class TurnRow(msgspec.Struct, frozen=True):
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """Who wants to write, until when; `alive` tells whether the holder of another lease still runs on this machine."""
+    """Who wants to write, and for how long.
+
+    `alive` tells of the holder of another lease whether it may still run (True if that cannot be known); it must be quick
+    and not raise. A lease that lapsed, that ends later than its time to live allows (a wrong clock), or whose holder is
+    dead, is void.
+    """
 
     holder: str
     ttl_s: float
     now: float
-    alive: Any = None
+    alive: Callable[[str], bool] | None = None
 
 
 class Begun(msgspec.Struct, frozen=True):
-    """What `begin` did: the thread as it is now, the turn's row and epoch, and the state.
+    """What `begin` did: the thread as it is now, the turn's row and epoch, and the custom state.
 
-    `replayed`: the key's turn is done, nothing was written. `rejoined`: the turn of this key was taken over where it
-    stopped.
+    `replayed`: the key's turn is done, nothing was written; the reply stands at `turn.first` to `turn.last`. `rejoined`:
+    an unfinished turn of this key was taken over. It goes on where it stopped and the question is not appended again,
+    unless later messages stand between: then what it had is hidden, and the question is asked anew at the end.
     """
 
     thread: ThreadRow
@@ -161,7 +174,7 @@ class Begun(msgspec.Struct, frozen=True):
 
 
 class Busy(msgspec.Struct, frozen=True):
-    """`begin` was refused, since another turn is open; nothing was written. `same_key`: it is that key's own turn."""
+    """Nothing was written, since a turn is open whose lease holds. `same_key`: it is the turn of the key itself."""
 
     holder: str
     lease_until: float
@@ -169,19 +182,20 @@ class Busy(msgspec.Struct, frozen=True):
 
 
 class Close(msgspec.Struct, frozen=True):
-    """How a turn ends, or pauses ("waiting"), in the same transaction as its last step."""
+    """How a turn ends (done, failed, interrupted) or pauses (waiting), in the same transaction as its last step."""
 
     status: str
     manifest: bytes | None = None
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """A found message, the best first."""
+    """A found message, the best first; `spans` are where the words stand in its text, (start, stop) in characters."""
 
     entry: StoredEntry
     score: float
     thread_id: str = ""
     owner: str = ""
+    spans: tuple[tuple[int, int], ...] = ()
 
     @property
     def text(self) -> str:
@@ -190,9 +204,9 @@ class Hit(msgspec.Struct, frozen=True):
 
 
 class Receipt(msgspec.Struct, frozen=True):
-    """What an erasure removed: rows by kind, never content.
+    """What an erasure removed: rows by kind, never content; `forks` are the thread ids of the forks that it touched.
 
-    `pending`: traces are still in the write-ahead log, since a reader holds it; they go at the next erasure or close.
+    `pending`: traces are still in the write-ahead log, since a reader holds it; they go with the next `scrub` or close.
     `beyond` names what no program here can reach.
     """
 
@@ -203,14 +217,34 @@ class Receipt(msgspec.Struct, frozen=True):
 
 
 class Store(Protocol):
-    """See the top of the file. `key` is always a thread's key, as `key_of` makes it."""
+    """See the top of the file. `key` is always a thread's key, as `key_of` makes it.
+
+    Besides what a method names, any of them may raise `StorageFull`, `StorageReadOnly`, `StorageCorrupt`, or
+    `StorageUnavailable` (closed, locked for too long, or not to be reached).
+    """
+
+    indexed: bool  # whether messages are put into the search index; without it search looks through the newest ones
 
     def key_of(self, owner: str, thread_id: str) -> bytes:
-        """The thread's key: 16 bytes of a hash keyed with the database's secret."""
+        """The thread's key: 16 bytes of a hash of owner and thread id, keyed with the database's secret.
+
+        Texts are taken as they are: other case or other composition of accents is another thread.
+
+        Raises:
+            InvalidSpec: no text, an empty thread id, more than 1000 characters, half a surrogate pair.
+        """
         ...
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close all connections; the last one of a file leaves no log behind."""
+        ...
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Reads of this thread of execution inside `with store.snapshot():` see one state of the store; no writes."""
+        ...
+
+    def scrub(self) -> bool:
+        """See to it that nothing of what was removed is left in any file; False if a reader is in the way."""
         ...
 
     # ------------------------------------------------------------------------------------------ the turn protocol
@@ -227,9 +261,12 @@ class Store(Protocol):
     ) -> Begun | Busy:
         """Open a turn with its question, in one transaction.
 
+        A turn whose writer is gone is closed as interrupted, and so is a waiting one; what it was streaming when it died
+        (`keep_draft`) joins the transcript. Under the id of an erased thread a new one begins, above its epochs.
+
         Args:
             names: owner and thread id, for a thread that is new.
-            idempotency: the caller's key and the hash of the request.
+            idempotency: the caller's key (1 to 1000 characters) and the hash of the request.
             mode: "interrupt" takes over from a live turn; anything else is told `Busy`.
             hide_from: a position; it and all that follows is hidden before the question is written.
         Raises:
@@ -262,18 +299,23 @@ class Store(Protocol):
         lease_until: float = 0.0,
         holder: str = "",
     ) -> int:
-        """Append a step to the open turn `first`, and close the turn with it if so told.
+        """Append a step (or nothing) to the open turn `first`, and close the turn with it if so told; all or nothing.
 
+        Args:
+            epoch: of `Begun.turn`: it must still be the thread's.
+            state: the thread's custom state as a whole, if it changed.
+            calls: rows of the ledger.
+            lease_until, holder: the renewed lease; of no meaning with `close`.
         Returns:
             The position of the first new entry.
         Raises:
-            LeaseLost: a newer turn has taken the thread over. ThreadErased: the thread is gone. TurnClosed: the turn
-                is. Nothing was written.
+            LeaseLost: a newer turn has taken the thread over. TurnClosed: this turn is closed, or waits.
+            ThreadErased: the thread is gone.
         """
         ...
 
     def keep_draft(self, key: bytes, epoch: int, first: int, draft: NewEntry | None, lease_until: float) -> bool:
-        """Renew the lease, and keep what was streamed so far, in case this process dies. False: lease lost."""
+        """Renew the lease, and keep what was streamed so far, in case this process dies. False: the turn is not ours."""
         ...
 
     def add(
@@ -286,12 +328,19 @@ class Store(Protocol):
         created: Sequence[float] = (),
         hide_from: int | None = None,
     ) -> int | Busy:
-        """Append messages outside of a turn: a greeting, an imported history. Returns the position of the first.
+        """Append messages outside of a turn: a greeting, an imported history; the fence is taken for one transaction.
 
         Args:
             created: the times they had, if not now.
             hide_from: a position; it and all that follows is hidden in the same transaction.
+        Returns:
+            The position of the first, or `Busy` while a turn is open. A turn that waits or was abandoned is closed as
+            interrupted.
         """
+        ...
+
+    def reap(self, key: bytes, lease: Lease) -> bool:
+        """Close an open turn whose writer is gone as interrupted; False if there is none."""
         ...
 
     # ------------------------------------------------------------------------------------------ reading
@@ -304,60 +353,112 @@ class Store(Protocol):
         ...
 
     def tail(self, thread: ThreadRow, before: int, limit: int, *, hidden: bool = False) -> list[StoredEntry]:
-        """Entries below a position, newest first; without the hidden and deleted ones unless asked for."""
+        """Entries below a position, newest first; without the hidden and deleted ones unless asked for.
+
+        At most `limit`, and fewer only at the thread's beginning. The cost does not depend on the thread's length.
+        Entries that came after `thread` was read are not seen.
+
+        Raises:
+            ThreadErased: the thread was erased since `thread` was read.
+        """
         ...
 
     def range(self, thread: ThreadRow, start: int, limit: int, *, hidden: bool = False) -> list[StoredEntry]:
-        """Entries from a position on, oldest first; likewise."""
+        """Entries from a position on, oldest first; otherwise as `tail`."""
+        ...
+
+    def entries(self, thread: ThreadRow, positions: Sequence[int]) -> list[StoredEntry]:
+        """The entries at some positions, in the order asked for, hidden and deleted ones too.
+
+        Raises:
+            UnknownEntry: a position that the thread does not have.
+        """
         ...
 
     def find(self, thread: ThreadRow, ids: Sequence[str]) -> dict[str, int]:
-        """Positions of entries by their message's id."""
+        """Positions of entries by their message's id, the newest if an id stands twice; unknown ids are left out."""
         ...
 
     def turns(self, key: bytes, limit: int = 200, before: int | None = None) -> list[TurnRow]:
-        """Turns, newest first."""
+        """Turns that began in this thread (not in one that it forked from), newest first, below a position."""
         ...
 
     def calls(self, key: bytes | None, owner: str | None = None) -> list[tuple[str, str, Call]]:
-        """The ledger of a thread, an owner or all: owner, thread id, call."""
+        """The ledger of a thread, an owner or all: owner, thread id, call; oldest first in each thread."""
         ...
 
     def pins(self, key: bytes) -> list[int]:
-        """Pinned positions."""
+        """Pinned positions, in order."""
         ...
 
     def threads(
         self, *, owner: str | None, search: str | None, tag: str | None, limit: int, cursor: tuple[float, bytes] | None
     ) -> list[ThreadRow]:
-        """Threads, the last used first."""
+        """Threads, the last used first.
+
+        Args:
+            owner, tag: only theirs; None is all.
+            search: words of the title or the thread id, folded.
+            cursor: `updated` and `key` of the last thread of the page before.
+        """
         ...
 
     def search(self, words: Sequence[str], key: bytes | None, owner: str | None, limit: int) -> list[Hit]:
-        """Messages that hold all the folded words."""
+        """Messages that hold all the words (of `stores.search.query_words`): of a thread, an owner, or all.
+
+        Of a fork only what was said in it. Without an index the newest 2000 messages are looked through.
+        """
         ...
 
     # ------------------------------------------------------------------------------------------ changing what is there
     def set_facts(self, key: bytes, names: tuple[str, str], now: float, **facts: Any) -> None:
-        """Set title, tags, metadata, state or status; `patch` sets single keys of the state, `without` removes one."""
+        """Set title, tags, metadata, state or status (active, closed); makes the thread if it is new.
+
+        Args:
+            facts: `patch` (a dict) sets single keys of the state, `without` (a name) removes one.
+        Raises:
+            InvalidSpec: an unknown fact, or a value that cannot be stored as data.
+        """
         ...
 
     def pin(self, key: bytes, positions: Sequence[int], on: bool) -> None:
-        """Pin or unpin positions."""
+        """Pin or unpin positions.
+
+        Raises:
+            UnknownEntry: there is no such thread.
+        """
         ...
 
     def hide(self, key: bytes, ranges: Sequence[tuple[int, int]], on: bool, now: float) -> None:
-        """Take half-open ranges out of contexts, or back in."""
+        """Take half-open ranges of positions out of contexts, or back in; likewise."""
         ...
 
     def rewrite(self, thread: ThreadRow, bodies: dict[int, NewEntry | None], now: float) -> int:
-        """Replace entries' bodies (redaction), or remove them (None: deletion); what was derived from them goes too."""
+        """Replace entries' bodies (redaction), or remove them (None: deletion), for good.
+
+        Position, role and sums stay. Index rows are replaced, what manifests quote goes, and `content_version` rises in
+        every thread that has the entry. A deleted entry stays deleted. Call `scrub` when all is done.
+
+        Returns:
+            How many entries were changed.
+        """
         ...
 
     def fork(self, parent: ThreadRow, key: bytes, names: tuple[str, str], at: int, now: float) -> ThreadRow:
-        """A new thread that shares the entries below a position, without a copy."""
+        """A new thread that shares the entries below a position, without a copy.
+
+        Title, tags, metadata, state, and what is hidden or pinned below the position come along; turns and ledger do not.
+
+        Raises:
+            InvalidSpec: the key's thread is there already. ThreadErased: the parent is gone.
+            UnknownEntry: the parent is not so long.
+        """
         ...
 
     def erase(self, key: bytes, now: float, *, forks: str = "erase") -> Receipt:
-        """Remove a thread for good; a late writer cannot revive it."""
+        """Remove a thread for good; a late writer cannot revive it.
+
+        Args:
+            forks: "erase" removes what forks shared with it there too; "keep" moves that to them.
+        """
         ...

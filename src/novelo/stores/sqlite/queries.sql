@@ -12,8 +12,8 @@ SELECT first, last, status, epoch, created, key, request, manifest FROM turns WH
 
 -- new_thread --
 -- A thread is made by its first write; under an erased one's key it begins anew, above its epochs.
-INSERT INTO threads (thread, owner, thread_id, created, updated) VALUES (?1, ?2, ?3, ?4, ?4)
-ON CONFLICT (thread) DO UPDATE SET owner = ?2, thread_id = ?3, status = 'active', created = ?4, updated = ?4
+INSERT INTO threads (thread, owner, thread_id, created, updated, metadata) VALUES (?1, ?2, ?3, ?4, ?4, ?5)
+ON CONFLICT (thread) DO UPDATE SET owner = ?2, thread_id = ?3, status = 'active', created = ?4, updated = ?4, metadata = ?5
 WHERE status = 'erased';
 
 -- take --
@@ -33,8 +33,12 @@ RETURNING epoch;
 -- Move the head of a thread whose turn is still ours. No row comes back when a newer epoch has taken the thread over.
 UPDATE threads SET head = head + ?3, turns = turns + ?4, running = running + ?5, lease_until = ?6, holder = ?7,
   open_turn = ?8, updated = ?9, state = coalesce(?10, state)
-WHERE thread = ?1 AND epoch = ?2 AND status = 'active'
+WHERE thread = ?1 AND epoch = ?2 AND status = 'active' AND open_turn = ?11
 RETURNING head - ?3, turns - ?4, running - ?5;
+
+-- no_turn --
+-- Nobody's turn.
+UPDATE threads SET open_turn = NULL, lease_until = 0 WHERE thread = ?1;
 
 -- add --
 -- Move the head of a thread outside of a turn; the fence is taken for this one transaction.
@@ -188,12 +192,12 @@ ON CONFLICT (thread) DO UPDATE SET owner = excluded.owner, thread_id = excluded.
   created = excluded.created, updated = excluded.updated
 WHERE threads.status = 'erased';
 
--- shared_entries --
--- Entries that a fork still needs move to it when its parent goes.
-SELECT position, turn, role, tokens, running, created, id, body, seal FROM entries WHERE thread = ?1 AND position < ?2 ORDER BY position;
+-- words_between --
+-- What a stretch of a thread is found by; a fork that outlives it takes it over.
+SELECT words, position FROM search WHERE search MATCH ?1 AND position >= ?2 AND position < ?3;
 
 -- cut_fork --
--- A fork whose parent goes: what was shared is its own now, or gone.
+-- A fork whose parent goes: it shares with the parent's parent from now on, or with nobody.
 UPDATE threads SET parent = ?2, fork_at = ?3 WHERE thread = ?1;
 
 -- erased --

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import apsw
 import msgspec
 
-from novelo.errors import InvalidSpec, StorageCorrupt
+from novelo.errors import StorageCorrupt
 from novelo.stores import search as words_of
 from novelo.stores.base import Call, Hit, StoredEntry, ThreadRow, TurnRow
+from novelo.stores.rules import thread_key
 from novelo.stores.sql import statements
 from novelo.stores.sqlite.database import PACKAGE, Database
-from novelo.stores.sqlite.rows import from_row
+from novelo.stores.sqlite.rows import Facts, from_row, unsealed
 
-MAX_NAME = 1000  # characters of an owner or thread id
 Q = statements(PACKAGE)
 
 
@@ -36,16 +34,7 @@ class Reading:
         Raises:
             InvalidSpec: an id that is empty, too long, or no text.
         """
-        for what, name, least in (("owner", owner, 0), ("thread id", thread_id, 1)):
-            if not isinstance(name, str) or not least <= len(name) <= MAX_NAME:
-                size = f"{len(name)} characters" if isinstance(name, str) else type(name).__name__
-                raise InvalidSpec(f"{what} of {size}: expected a text of {least} to {MAX_NAME} characters")
-        try:
-            first = owner.encode()
-            text = len(first).to_bytes(4, "big") + first + thread_id.encode()
-        except UnicodeEncodeError as error:
-            raise InvalidSpec("owner or thread id with half a surrogate pair: expected well-formed text") from error
-        return hmac.digest(self._secret, text, hashlib.sha256)[:16]
+        return thread_key(self._secret, owner, thread_id)
 
     def close(self) -> None:
         """Close all connections."""
@@ -150,7 +139,7 @@ class Reading:
         """Turns, newest first."""
         with self.database.reading() as connection:
             rows = connection.execute(Q["turns"], (key, 1 << 60 if before is None else before, limit))
-            return [turn_row(row) for row in rows]
+            return [turn_row(key, row) for row in rows]
 
     def calls(self, key: bytes | None, owner: str | None = None) -> list[tuple[str, str, Call]]:
         """The ledger of a thread, an owner or all: owner, thread id, call."""
@@ -161,7 +150,7 @@ class Reading:
                 rows = connection.execute(Q["calls_of_owner"], (owner,))
             else:
                 rows = connection.execute(Q["calls_of_all"])
-            return [(row[0], row[1], _call(row[4:])) for row in rows]
+            return [(row[0], row[1], _call(row[2], row[4:])) for row in rows]
 
     def pins(self, key: bytes) -> list[int]:
         """Pinned positions."""
@@ -255,19 +244,25 @@ def _thread(row: tuple[Any, ...]) -> tuple[ThreadRow, dict[str, Any], float]:
     ) = row[:15]
     metadata, state, version, parent, fork_at, hidden, pinned, created, updated = row[15:]
     try:
+        known = msgspec.json.decode(unsealed(key, "facts", metadata), type=Facts) if metadata else Facts()
+        copies = (owner, thread_id, title, msgspec.json.decode(tags, type=tuple[str, ...]))
+        if copies != (known.owner, known.thread_id, known.title, known.tags):
+            raise StorageCorrupt(
+                f"the facts of thread {bytes(key).hex()} were altered outside of novelo: restore a backup"
+            )
         facts = ThreadRow(
             key, owner, thread_id, head, turns, opening, running, epoch, holder, lease_until, open_turn, status, title,
-            tuple(msgspec.json.decode(tags)) if tags != "[]" else (), msgspec.json.decode(metadata) if metadata else {},
-            version, parent, fork_at, bool(hidden), bool(pinned), created, updated,
+            known.tags, known.metadata, version, parent, fork_at, bool(hidden), bool(pinned), created, updated,
         )  # fmt: skip
-        return facts, msgspec.json.decode(state) if state else {}, lease_s
+        return facts, msgspec.json.decode(unsealed(key, "state", state)) if state else {}, lease_s
     except (msgspec.MsgspecError, ValueError, TypeError) as error:
         raise StorageCorrupt(f"the row of thread {bytes(key).hex()} was altered outside of novelo") from error
 
 
-def turn_row(row: tuple[Any, ...]) -> TurnRow:
+def turn_row(key: bytes, row: tuple[Any, ...]) -> TurnRow:
     """A turn of the columns first, last, status, epoch, created, key, request, manifest."""
-    return TurnRow(row[0], row[1], row[2], row[5], row[3], row[4] / 1000, row[7])
+    manifest = None if row[7] is None else unsealed(key, "manifest", row[7])
+    return TurnRow(row[0], row[1], row[2], row[5], row[3], row[4] / 1000, manifest)
 
 
 def hidden_ranges(connection: apsw.Connection, thread: ThreadRow) -> list[tuple[int, int]]:
@@ -275,11 +270,11 @@ def hidden_ranges(connection: apsw.Connection, thread: ThreadRow) -> list[tuple[
     return list(connection.execute(Q["hidden_ranges"], (thread.key,))) if thread.hidden else []
 
 
-def _call(row: tuple[Any, ...]) -> Call:
+def _call(key: bytes, row: tuple[Any, ...]) -> Call:
     turn, purpose, model, into, out, read, write, thought, latency, first, estimated, created, raw = row
     return Call(
         purpose, model, into, out, read, write, thought, _seconds(latency), _seconds(first), bool(estimated),
-        msgspec.json.decode(raw) if raw else {}, turn, created / 1000,
+        msgspec.json.decode(unsealed(key, "usage", raw)) if raw else {}, turn, created / 1000,
     )  # fmt: skip
 
 

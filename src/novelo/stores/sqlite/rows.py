@@ -9,6 +9,8 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import Any
 
+import msgspec
+
 from novelo.errors import InvalidMessage, StorageCorrupt
 from novelo.messages import ROLES, Message, decode, encode
 from novelo.stores.base import StoredEntry
@@ -34,6 +36,33 @@ def seal(
     """Eight bytes over all columns of an entry."""
     head = b"%b%d %d %d %d %d %d %b\0" % (key, position, turn, role, tokens, running, created, (name or "").encode())
     return blake2b(head + (b"\0deleted" if body is None else body), digest_size=8).digest()
+
+
+class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A thread's texts under one seal; its columns of the same names are copies to look for."""
+
+    owner: str = ""
+    thread_id: str = ""
+    title: str = ""
+    tags: tuple[str, ...] = ()
+    metadata: dict[str, Any] = {}
+
+
+def sealed(key: bytes, kind: str, data: bytes) -> bytes:
+    """Data with a seal of eight bytes before it; kind keeps one from standing in another's place."""
+    return blake2b(data, key=key + kind.encode(), digest_size=8).digest() + data
+
+
+def unsealed(key: bytes, kind: str, blob: bytes) -> bytes:
+    """The data under a seal.
+
+    Raises:
+        StorageCorrupt: it was altered outside of this program.
+    """
+    data = blob[8:]
+    if blob[:8] != blake2b(data, key=key + kind.encode(), digest_size=8).digest():
+        raise StorageCorrupt(f"the {kind} of thread {key.hex()} was altered outside of novelo: restore a backup")
+    return data
 
 
 def to_row(key: bytes, position: int, turn: int, message: Message, tokens: int, running: int, created: float) -> Row:

@@ -1,0 +1,170 @@
+"""What changes a thread outside of turns: facts, pins, hiding, deletion, forks, erasure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import apsw
+import msgspec
+
+from novelo.errors import InvalidSpec, ThreadErased
+from novelo.stores.base import NewEntry, Receipt, ThreadRow
+from novelo.stores.rules import without
+from novelo.stores.sqlite.reading import Q, Reading, hidden_ranges, thread_row
+from novelo.stores.sqlite.rows import Facts, from_row, seal, sealed, to_row
+
+
+class Changes(Reading):
+    """The changing half of the SQLite store."""
+
+    def _ensure(
+        self, db: apsw.Connection, key: bytes, names: tuple[str, str], now: float
+    ) -> tuple[ThreadRow, dict[str, Any], float]:
+        found = thread_row(db, key)
+        if found is None or found[0].status == "erased":
+            db.execute(Q["new_thread"], (key, *names, now, _facts(key, Facts(*names))))
+            found = thread_row(db, key)
+        assert found is not None
+        return found
+
+    def set_facts(self, key: bytes, names: tuple[str, str], now: float, **facts: Any) -> None:
+        """Set title, tags, metadata, state or status; `patch` sets single keys of the state, `without` removes one."""
+        unknown = set(facts) - {"title", "tags", "metadata", "state", "status", "patch", "without"}
+        if unknown:
+            raise InvalidSpec(f"unknown facts {', '.join(sorted(unknown))}: expected title, tags, metadata, state, status")
+        with self.database.writing() as db:
+            thread, state, _ = self._ensure(db, key, names, now)
+            if "patch" in facts or "without" in facts:
+                state = {k: v for k, v in state.items() if k != facts.get("without")} | facts.get("patch", {})
+            state = facts.get("state", state)
+            title, tags = str(facts.get("title", thread.title)), tuple(map(str, facts.get("tags", thread.tags)))
+            known = Facts(thread.owner, thread.thread_id, title, tags, facts.get("metadata", thread.metadata))
+            packed = sealed(key, "state", msgspec.json.encode(state)) if state else None
+            status = facts.get("status", thread.status)
+            db.execute(Q["set_facts"], (key, title, json_text(tags), _facts(key, known), packed, status, now))
+
+    def pin(self, key: bytes, positions: Sequence[int], on: bool) -> None:
+        """Pin or unpin positions."""
+        with self.database.writing() as db:
+            found = thread_row(db, key)
+            if found is None or found[0].status == "erased":
+                return
+            for position in positions:
+                db.execute(Q["pin" if on else "unpin"], (key, position))
+            db.execute(Q["mark_pinned"], (key,))
+
+    def hide(self, key: bytes, ranges: Sequence[tuple[int, int]], on: bool, now: float) -> None:
+        """Take half-open ranges out of contexts, or back in."""
+        with self.database.writing() as db:
+            found = thread_row(db, key)
+            if found is None or found[0].status == "erased":
+                return
+            if on:
+                self._hide(db, key, ranges, now)
+                return
+            old = hidden_ranges(db, found[0])
+            db.execute(Q["clear_hidden"], (key,))
+            self._hide(db, key, without(old, ranges), now)
+
+    def _hide(self, db: apsw.Connection, key: bytes, ranges: Sequence[tuple[int, int]], now: float) -> None:
+        for start, stop in ranges:
+            if start < stop:
+                db.execute(Q["hide_range"], (key, start, stop))
+        db.execute(Q["mark_hidden"], (key, now))
+
+    def rewrite(self, thread: ThreadRow, bodies: dict[int, NewEntry | None], now: float) -> int:
+        """Replace entries' bodies, or remove them; an entry shared with a fork changes for both."""
+        done = 0
+        with self.database.writing() as db:
+            for position, new in bodies.items():
+                key = self.holder_of(db, thread, position)
+                row = next(iter(db.execute(Q["entry_at"], (key, position))), None)
+                if row is None or row[7] is None:
+                    continue
+                from_row(key, row)  # never seal what was altered
+                name, body = None, None
+                if new is not None:
+                    made = to_row(key, row[0], row[1], new.message, row[3], row[4], row[5] / 1000)
+                    name, body = made[7], made[8]
+                over_all = seal(key, row[0], row[1], row[2], row[3], row[4], row[5], name, body)
+                db.execute(Q["set_body"], (key, position, body, over_all, name))
+                db.execute(Q["unindex"], (f'thread : "{key.hex()}"', position))
+                if new is not None and self.indexed and new.words:
+                    db.execute(Q["index_entry"], (new.words, key.hex(), position))
+                done += 1
+            if done:
+                db.execute(Q["content_changed"], (thread.key, now))
+        return done
+
+    def fork(self, parent: ThreadRow, key: bytes, names: tuple[str, str], at: int, now: float) -> ThreadRow:
+        """A new thread that shares the entries below a position, without a copy."""
+        last = self.range(parent, at - 1, 1, hidden=True) if at else []
+        turns, running = (last[0].turn, last[0].running) if last else (0, 0)
+        with self.database.writing() as db:
+            found = thread_row(db, key)
+            if found is not None and found[0].status != "erased":
+                raise InvalidSpec("a thread of that id exists already: choose another id for the fork")
+            source = thread_row(db, parent.key)
+            if source is None or source[0].status == "erased":
+                raise ThreadErased("the thread was erased")
+            facts = source[0]
+            values = (
+                key, *names, at, turns, min(facts.opening, at), running, facts.title, json_text(facts.tags),
+                _facts(key, Facts(*names, facts.title, facts.tags, facts.metadata)),
+                sealed(key, "state", msgspec.json.encode(source[1])) if source[1] else None, parent.key, now,
+            )  # fmt: skip
+            db.execute(Q["fork"], values)
+            shared = [(a, min(b, at)) for a, b in hidden_ranges(db, facts) if a < at]
+            self._hide(db, key, shared, now)
+            for row in list(db.execute(Q["pins"], (parent.key,))):
+                if row[0] < at:
+                    db.execute(Q["pin"], (key, row[0]))
+            db.execute(Q["mark_pinned"], (key,))
+            made = thread_row(db, key)
+            assert made is not None
+            return made[0]
+
+    def erase(self, key: bytes, now: float, *, forks: str = "erase") -> Receipt:
+        """Remove a thread for good; a late writer cannot revive it."""
+        with self.database.writing() as db:
+            found = thread_row(db, key)
+            rows: dict[str, int] = {}
+            named: list[str] = []
+            if found is not None and found[0].status != "erased":
+                db.execute(Q["erased"], (key, now))  # the fence first: from here on no late writer can append
+                for child, name, at in list(db.execute(Q["children"], (key,))):
+                    named.append(name)
+                    self._part(db, found[0], child, at, keep=forks == "keep")
+                db.execute(Q["unindex_thread"], (f'thread : "{key.hex()}"',))
+                rows["search"] = db.changes()
+                for table in ("entries", "turns", "calls", "pins", "hidden"):
+                    db.execute(f"DELETE FROM {table} WHERE thread = ?", (key,))  # noqa: S608  a table of ours
+                    rows[table] = db.changes()
+                db.execute(Q["receipt"], (key, now, json_text(rows)))
+        return Receipt(rows, tuple(named), pending=not self.database.scrub())
+
+    def _part(self, db: apsw.Connection, parent: ThreadRow, child: bytes, at: int, *, keep: bool) -> None:
+        """A fork parts from its parent: what the parent kept becomes the fork's own, or is gone for both.
+
+        What the parent itself shares with an earlier thread stays shared with that one.
+        """
+        start = parent.fork_at if parent.parent is not None else 0
+        for row in list(db.execute(Q["range"], (parent.key, start, at, at))):
+            entry = from_row(parent.key, row)
+            fields = (child, entry.position, row[1], row[2], row[3], row[4], row[5])
+            name, body = (row[6], row[7]) if keep else (None, None)
+            db.execute(Q["entry"], (*fields, name, body, seal(*fields, name, body)))
+        found = f'thread : "{parent.key.hex()}"'
+        for words, position in list(db.execute(Q["words_between"], (found, start, at))) if keep else ():
+            db.execute(Q["index_entry"], (words, child.hex(), position))
+        db.execute(Q["cut_fork"], (child, parent.parent, min(start, at)))
+
+
+def _facts(key: bytes, facts: Facts) -> bytes:
+    return sealed(key, "facts", msgspec.json.encode(facts))
+
+
+def json_text(value: Any) -> str:
+    """A value as JSON text."""
+    return msgspec.json.encode(value).decode()
