@@ -121,6 +121,10 @@ DELETE FROM hidden WHERE thread = ?1;
 -- Whether a thread has hidden ranges, so that others need not look.
 UPDATE threads SET hidden = (SELECT count(*) > 0 FROM hidden WHERE thread = ?1), updated = ?2 WHERE thread = ?1;
 
+-- set_facts --
+-- A thread's texts; metadata holds all of them under a seal.
+UPDATE threads SET title = ?2, tags = ?3, metadata = ?4, state = ?5, status = ?6, updated = ?7 WHERE thread = ?1;
+
 -- pins --
 -- Pinned positions.
 SELECT position FROM pins WHERE thread = ?1 ORDER BY position;
