@@ -147,9 +147,9 @@ class TurnRow(msgspec.Struct, frozen=True):
 class Lease(msgspec.Struct, frozen=True):
     """Who wants to write, and for how long.
 
-    `alive` tells of the holder of another lease whether it may still run (True if that cannot be known); it must be quick
-    and not raise. A lease that lapsed, that ends later than its time to live allows (a wrong clock), or whose holder is
-    dead, is void.
+    `alive` tells of the holder of another lease whether it may still run (True if that cannot be known); it must be
+    quick and not raise. A lease that lapsed, that ends later than its time to live allows (a wrong clock), or whose
+    holder is dead, is void.
     """
 
     holder: str
@@ -161,9 +161,10 @@ class Lease(msgspec.Struct, frozen=True):
 class Begun(msgspec.Struct, frozen=True):
     """What `begin` did: the thread as it is now, the turn's row and epoch, and the custom state.
 
-    `replayed`: the key's turn is done, nothing was written; the reply stands at `turn.first` to `turn.last`. `rejoined`:
-    an unfinished turn of this key was taken over. It goes on where it stopped and the question is not appended again,
-    unless later messages stand between: then what it had is hidden, and the question is asked anew at the end.
+    `replayed`: the key's turn is done, nothing was written; the reply stands at `turn.first` to `turn.last`.
+    `rejoined`: an unfinished turn of this key was taken over. It goes on where it stopped, the question is not appended
+    again, and an answer that was cut off is hidden; if later messages stand between, all it had is hidden and the
+    question is asked anew at the end.
     """
 
     thread: ThreadRow
@@ -261,8 +262,8 @@ class Store(Protocol):
     ) -> Begun | Busy:
         """Open a turn with its question, in one transaction.
 
-        A turn whose writer is gone is closed as interrupted, and so is a waiting one; what it was streaming when it died
-        (`keep_draft`) joins the transcript. Under the id of an erased thread a new one begins, above its epochs.
+        A turn whose writer is gone is closed as interrupted, and so is a waiting one; what it was streaming when it
+        died (`keep_draft`) joins the transcript. Under the id of an erased thread a new one begins, above its epochs.
 
         Args:
             names: owner and thread id, for a thread that is new.
@@ -315,7 +316,7 @@ class Store(Protocol):
         ...
 
     def keep_draft(self, key: bytes, epoch: int, first: int, draft: NewEntry | None, lease_until: float) -> bool:
-        """Renew the lease, and keep what was streamed so far, in case this process dies. False: the turn is not ours."""
+        """Renew the lease, and keep what was streamed so far, in case this process dies; False: not our turn."""
         ...
 
     def add(
@@ -447,7 +448,8 @@ class Store(Protocol):
     def fork(self, parent: ThreadRow, key: bytes, names: tuple[str, str], at: int, now: float) -> ThreadRow:
         """A new thread that shares the entries below a position, without a copy.
 
-        Title, tags, metadata, state, and what is hidden or pinned below the position come along; turns and ledger do not.
+        Title, tags, metadata, state, and what is hidden or pinned below the position come along; turns and ledger do
+        not.
 
         Raises:
             InvalidSpec: the key's thread is there already. ThreadErased: the parent is gone.
