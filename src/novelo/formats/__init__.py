@@ -118,7 +118,8 @@ def _itself(message: Message) -> Message:
 def _one(message: Any) -> Message:
     if isinstance(message, Message):
         return message
-    if isinstance(message, Mapping) or not (hasattr(message, "type") and hasattr(message, "content")):
+    shorthand = isinstance(message, (str, tuple))
+    if isinstance(message, Mapping) or not (shorthand or (hasattr(message, "type") and hasattr(message, "content"))):
         return from_openai(message)
     from novelo.formats.langchain import from_langchain
 

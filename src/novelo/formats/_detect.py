@@ -125,6 +125,8 @@ def _of_object(message: Any, items: set[str], kinds: set[str]) -> Form | None:
     """The form that an object tells at once: our own and LangChain's; an SDK's answer is noted like its mapping."""
     if isinstance(message, Message):
         return "message"
+    if isinstance(message, (str, tuple)):  # what LangChain takes for a message: a text, or (role, text)
+        return "langchain"
     kind, content = getattr(message, "type", None), getattr(message, "content", None)
     if not isinstance(kind, str):
         return None

@@ -50,9 +50,9 @@ def _read(block: Any, known: set[str]) -> Part:
             part = read_block(block)
             return part if isinstance(part, Other) else _spelled(part, "anthropic")
         elif kind in _MEDIA:
-            part = _read_media(_MEDIA[kind], block, _V0 if "source_type" in block else _V1)
-            if part is not None:
-                return part
+            media = _read_media(_MEDIA[kind], block, _V0 if "source_type" in block else _V1)
+            if media is not None:
+                return media
     return read_part(block)
 
 

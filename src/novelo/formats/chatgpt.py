@@ -61,21 +61,21 @@ def read_conversation(value: Mapping[str, Any], where: str) -> ImportedThread:
 def _check_tree(nodes: Mapping[str, Mapping[str, Any]], where: str) -> None:
     """Every node has one way up that ends; each is walked once."""
     owner: dict[str, str] = {}
-    for name, node in nodes.items():
-        for child in _list(node.get("children"), f"{where}: mapping[{name!r}].children"):
-            if isinstance(child, str) and owner.setdefault(child, name) != name:
-                text = f"{where}: node {child!r} is a child of {owner[child]!r} and of {name!r}, expected one parent"
+    for parent, node in nodes.items():
+        for child in _list(node.get("children"), f"{where}: mapping[{parent!r}].children"):
+            if isinstance(child, str) and owner.setdefault(child, parent) != parent:
+                text = f"{where}: node {child!r} is a child of {owner[child]!r} and of {parent!r}, expected one parent"
                 raise ImportFailed(text, field="children")
-    sound: set[str] = set()
+    sound: set[Any] = {None}
     for start in nodes:
         way: dict[str, None] = {}
         name: Any = start
-        while name is not None and name not in sound:
-            if name in way:
-                raise ImportFailed(f"{where}: node {name!r} is its own ancestor, expected a tree", field="parent")
+        while not isinstance(name, (str, type(None))) or name not in sound:
             if not isinstance(name, str) or name not in nodes:
                 child = next(reversed(way))
                 raise ImportFailed(f"{where}: the parent of node {child!r} is not in the mapping", field="parent")
+            if name in way:
+                raise ImportFailed(f"{where}: node {name!r} is its own ancestor, expected a tree", field="parent")
             way[name] = None
             name = nodes[name].get("parent")
         sound.update(way)
@@ -86,7 +86,7 @@ def _branch(nodes: Mapping[str, Mapping[str, Any]], current: Any, where: str) ->
     if current is not None and (not isinstance(current, str) or current not in nodes):
         raise ImportFailed(f"{where}: current_node is not in the mapping", field="current_node")
     if current is None and nodes:
-        leaves = [name for name, node in nodes.items() if not node.get("children")] or [next(reversed(nodes))]
+        leaves = [name for name, node in nodes.items() if not node.get("children")] or list(nodes)
         current = max(reversed(leaves), key=lambda name: _time(nodes[name].get("message")) or 0.0)
     way: list[str] = []
     while current is not None:

@@ -165,6 +165,11 @@ def _of_object(value: dict[str, Any], where: str, name: str) -> list[ImportedThr
 
 def _messages(given: Any, where: str, name: str, numbers: Sequence[int] = ()) -> ImportedThread:
     """Messages in a provider's form; `numbers` are their lines."""
+    for i, message in enumerate(given if isinstance(given, list) else given["messages"]):
+        if not isinstance(message, dict):
+            at = f"line {numbers[i]}" if numbers else f"message {i}"
+            text = f"{where}: {at}: is {_kind(message)}, expected an object with role and content"
+            raise ImportFailed(text, file=name, position=i)
     try:
         found = [formats.normalize(m) for m in formats.read(given)]
     except InvalidMessage as error:
