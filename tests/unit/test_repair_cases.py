@@ -6,8 +6,8 @@ import json
 import re
 
 import pytest
-from builders import arguments_of, calls, long_talk, result, roles, says, system, texts, user
 
+from builders import arguments_of, calls, long_talk, result, roles, says, system, texts, user
 from novelo import check, compose, repair
 
 PROVIDERS = ("openai", "anthropic", "gemini", "mistral", "strict")
@@ -42,7 +42,11 @@ def test_open_call_gets_a_neutral_error(provider):
 
 def test_approval_pending_when_the_user_goes_on():
     """A call waiting for approval is closed as not recorded, and the new request follows (FR-20)."""
-    given = [user("Envie o contrato."), calls("c1", name="enviar", text="Preciso da sua confirmação."), user("Espere, mude o valor.")]
+    given = [
+        user("Envie o contrato."),
+        calls("c1", name="enviar", text="Preciso da sua confirmação."),
+        user("Espere, mude o valor."),
+    ]
     out = mended(given)
     assert roles(out) == "uatu"
     assert out[2]["tool_call_id"] == "c1"
@@ -58,14 +62,28 @@ def test_partial_results_keep_the_order_of_the_calls():
 @pytest.mark.parametrize("provider", WITH_TOOLS)
 def test_late_result_goes_back_to_its_call(provider):
     """A result behind the next question stands at its call; nothing is made up (FR-22)."""
-    given = [user("both"), calls("c1", "c2"), result("c1", "12 left"), user("the blue one"), result("c2", "at the depot")]
+    given = [
+        user("both"),
+        calls("c1", "c2"),
+        result("c1", "12 left"),
+        user("the blue one"),
+        result("c2", "at the depot"),
+    ]
     out = [m for m in mended(given, provider) if m["content"] != "[no answer was recorded]"]
     assert out == [given[0], given[1], given[2], given[4], given[3]]
 
 
 def test_late_results_of_several_calls_find_their_own():
     """Late results pair with the nearest call that waits for them, also across turns and recurring ids."""
-    given = [user("one"), calls("x"), user("two"), calls("x"), user("three"), result("x", "for two"), result("x", "for one")]
+    given = [
+        user("one"),
+        calls("x"),
+        user("two"),
+        calls("x"),
+        user("three"),
+        result("x", "for two"),
+        result("x", "for one"),
+    ]
     out = mended(given)
     assert roles(out) == "uatuatu"
     assert {out[2]["content"], out[5]["content"]} == {"for one", "for two"}
@@ -75,8 +93,19 @@ def test_late_results_of_several_calls_find_their_own():
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_call_hidden_in_a_content_block(provider, kind):
     """A call that stands only in the content is found and answered (FR-24)."""
-    block = {"type": kind, "call_id": "c1", "id": "c1", "name": "weather", "arguments": '{"city": "Porto"}', "input": {"city": "Porto"}}
-    given = [user("Weather?"), {"role": "assistant", "content": [{"type": "text", "text": "Let me look."}, block]}, user("Any news?")]
+    block = {
+        "type": kind,
+        "call_id": "c1",
+        "id": "c1",
+        "name": "weather",
+        "arguments": '{"city": "Porto"}',
+        "input": {"city": "Porto"},
+    }
+    given = [
+        user("Weather?"),
+        {"role": "assistant", "content": [{"type": "text", "text": "Let me look."}, block]},
+        user("Any news?"),
+    ]
     assert [v.rule for v in check(given, provider)][:1] == ["hidden-call"] or check(given, provider)
     out = json.dumps(mended(given, provider), ensure_ascii=False)
     for words in ("Weather?", "Let me look.", "Any news?"):
@@ -100,7 +129,15 @@ def test_real_result_beats_the_made_one(order):
 @pytest.mark.parametrize("provider", WITH_TOOLS)
 def test_recurring_ids_pair_by_position(provider):
     """The same id in two turns keeps both results apart (FR-28)."""
-    given = [user("1"), calls("call_0"), result("call_0", "12"), says("12"), user("2"), calls("call_0"), result("call_0", "99")]
+    given = [
+        user("1"),
+        calls("call_0"),
+        result("call_0", "12"),
+        says("12"),
+        user("2"),
+        calls("call_0"),
+        result("call_0", "99"),
+    ]
     assert mended(given, provider) == given
 
 
@@ -115,7 +152,7 @@ def test_same_id_twice_in_one_message():
 
 @pytest.mark.parametrize("broken", ['{"path": "a.txt", "text": "abc', "[1, 2", '"text"', "{", "not json", "[" * 10_000])
 def test_broken_arguments(broken):
-    """Arguments are a JSON object on the wire that still shows what there was; the call counts as not executed (FR-29)."""
+    """Arguments are a JSON object on the wire that still shows what there was; the call was not run (FR-29)."""
     given = [user("write"), calls("c1", arguments=broken), user("done?")]
     out = mended(given)
     assert all(isinstance(a, dict) for a in arguments_of(out))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import pytest
-from builders import arguments_of, calls, long_talk, result, roles, says, system, texts, user
 
 import novelo
+from builders import arguments_of, calls, long_talk, result, roles, says, system, texts, user
 from novelo import ContextTooSmall, compose
 
 
@@ -67,7 +68,9 @@ def test_turn_in_progress_is_protected():
     assert cut(given, "window:1messages") == given[2:]
 
 
-@pytest.mark.parametrize("policy", ["buffer", "window:3turns", "budget:10", "ends:first=1,last=2", "drop_oldest:2messages"])
+@pytest.mark.parametrize(
+    "policy", ["buffer", "window:3turns", "budget:10", "ends:first=1,last=2", "drop_oldest:2messages"]
+)
 def test_empty_in_empty_out(policy):
     """An empty list gives an empty context (FR-12)."""
     assert cut([], policy) == []
@@ -93,7 +96,15 @@ def test_prefix_larger_than_the_budget_is_an_error_with_numbers():
 @pytest.mark.parametrize("provider", ["gemini", "anthropic", "mistral"])
 def test_window_for_providers_that_refuse_an_opening_call(provider):
     """After an opening call is dropped nothing of its step is left (FR-14)."""
-    given = [user("both?"), calls("c1"), result("c1", "sun"), calls("c2"), result("c2", "rain"), says("sun, rain"), user("and?")]
+    given = [
+        user("both?"),
+        calls("c1"),
+        result("c1", "sun"),
+        calls("c2"),
+        result("c2", "rain"),
+        says("sun, rain"),
+        user("and?"),
+    ]
     assert cut(given, "window:4messages", provider) == [given[-1]]
 
 
@@ -136,7 +147,7 @@ def test_prefix_holds_still_between_cuts():
         before = out
         given += [says(f"Day {k}")]
     assert sum(cuts) >= 3
-    assert not any(a and b for a, b in zip(cuts, cuts[1:], strict=False))
+    assert not any(a and b for a, b in pairwise(cuts))
 
 
 def test_signed_thoughts_stay_whole_in_an_open_loop():
