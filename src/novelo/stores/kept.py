@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import secrets
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
-from novelo.errors import StorageUnavailable, ThreadErased
+from novelo.errors import StorageUnavailable, ThreadErased, UnknownEntry
 from novelo.stores.base import Call, Hit, NewEntry, StoredEntry, ThreadRow, TurnRow
 from novelo.stores.rules import Ranges, thread_key
 from novelo.stores.search import fold, query_words
@@ -66,6 +67,16 @@ class KeptThreads:
         kept = self._all().get(key)
         return None if kept is None or kept.row.status == "erased" else kept
 
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Nothing changes inside the block."""
+        with self._lock:
+            yield
+
+    def scrub(self) -> bool:
+        """Nothing that was removed is anywhere."""
+        return True
+
     # ------------------------------------------------------------------------------------------ reading
     def thread(self, key: bytes) -> ThreadRow | None:
         """The thread's facts; None if there is no such thread."""
@@ -111,6 +122,14 @@ class KeptThreads:
                 if hidden or not (entry.hidden or entry.deleted):
                     out.append(entry)
             return out
+
+    def entries(self, thread: ThreadRow, positions: Sequence[int]) -> list[StoredEntry]:
+        """The entries at some positions, in the order asked for."""
+        with self._lock:
+            for position in positions:
+                if not 0 <= position < thread.head:
+                    raise UnknownEntry(f"no entry {position} in a thread of {thread.head}", id=position)
+            return [self._entry(thread, position) for position in positions]
 
     def find(self, thread: ThreadRow, ids: Sequence[str]) -> dict[str, int]:
         """Positions of entries by their message's id, the newest if an id stands twice."""

@@ -114,6 +114,7 @@ class ReferenceStore(KeptThreads):
         kept.lease_s = lease.ttl_s
         kept.row = replace(
             kept.row,
+            status="active",
             epoch=kept.row.epoch + 1,
             holder=lease.holder,
             lease_until=lease.now + lease.ttl_s,
@@ -238,6 +239,17 @@ class ReferenceStore(KeptThreads):
             kept.row = replace(kept.row, open_turn=None, lease_until=0.0, epoch=kept.row.epoch + 1, updated=lease.now)
             return position
 
+    def reap(self, key: bytes, lease: Lease) -> bool:
+        """Close an open turn whose writer is gone as interrupted."""
+        with self._lock:
+            kept = self._living(key)
+            turn = None if kept is None or kept.row.open_turn is None else kept.turns[kept.row.open_turn]
+            if kept is None or turn is None or turn.status != "open" or held(kept.row, kept.lease_s, lease):
+                return False
+            self._interrupt(kept, lease.now, but=None)
+            kept.row = replace(kept.row, open_turn=None, lease_until=0.0, epoch=kept.row.epoch + 1, updated=lease.now)
+            return True
+
     def _put(
         self,
         kept: Kept,
@@ -284,20 +296,22 @@ class ReferenceStore(KeptThreads):
     def pin(self, key: bytes, positions: Sequence[int], on: bool) -> None:
         """Pin or unpin positions."""
         with self._lock:
-            kept = self._living(key)
-            if kept is not None:
-                kept.pins = kept.pins | set(positions) if on else kept.pins - set(positions)
-                kept.row = replace(kept.row, pinned=bool(kept.pins))
+            kept = self._known(key)
+            kept.pins = kept.pins | set(positions) if on else kept.pins - set(positions)
+            kept.row = replace(kept.row, pinned=bool(kept.pins))
+
+    def _known(self, key: bytes) -> Kept:
+        kept = self._living(key)
+        if kept is None:
+            raise UnknownEntry("there is no such thread")
+        return kept
 
     def hide(self, key: bytes, ranges: Sequence[tuple[int, int]], on: bool, now: float) -> None:
         """Take half-open ranges out of contexts, or back in."""
         with self._lock:
-            kept = self._living(key)
-            if kept is not None and on:
-                self._hide(kept, ranges, now)
-            elif kept is not None:
-                kept.hidden = without(kept.hidden, ranges)
-                self._hide(kept, [], now)
+            kept = self._known(key)
+            kept.hidden = kept.hidden if on else without(kept.hidden, ranges)
+            self._hide(kept, ranges if on else [], now)
 
     def _hide(self, kept: Kept, ranges: Sequence[tuple[int, int]], now: float) -> None:
         kept.hidden += [piece for piece in ranges if piece[0] < piece[1]]
@@ -320,10 +334,19 @@ class ReferenceStore(KeptThreads):
                 kept.words.pop(position, None)
                 if new is not None and new.words:
                     kept.words[position] = new.words
-            kept = self._kept[thread.key]
+                self._note_change(kept.row.key, position)
             if done:
-                kept.row = replace(kept.row, content_version=kept.row.content_version + 1, updated=now)
+                kept = self._kept[thread.key]
+                kept.row = replace(kept.row, updated=now)
         return done
+
+    def _note_change(self, key: bytes, position: int) -> None:
+        """Raise the content version of every thread that has the entry: its own, and those forked behind it."""
+        kept = self._kept[key]
+        kept.row = replace(kept.row, content_version=kept.row.content_version + 1)
+        for child in self._kept.values():
+            if child.row.parent == key and position < child.row.fork_at:
+                self._note_change(child.row.key, position)
 
     # ------------------------------------------------------------------------------------------ forks and erasure
     def fork(self, parent: ThreadRow, key: bytes, names: tuple[str, str], at: int, now: float) -> ThreadRow:
@@ -334,6 +357,8 @@ class ReferenceStore(KeptThreads):
                 raise InvalidSpec("a thread of that id exists already: choose another id for the fork")
             if source is None:
                 raise ThreadErased("the thread was erased")
+            if not 0 <= at <= source.row.head:
+                raise UnknownEntry(f"cannot fork at {at}: the thread has {source.row.head} messages")
             last = self._entry(source.row, at - 1) if at else StoredEntry(-1, Message("system"))
             row = source.row
             made = self._kept[key] = Kept(
@@ -397,4 +422,7 @@ def _checked(new: NewEntry) -> NewEntry:
 
 
 def _data(value: Any) -> Any:
-    return None if value is None else msgspec.json.decode(msgspec.json.encode(value))
+    try:
+        return None if value is None else msgspec.json.decode(msgspec.json.encode(value))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidSpec(f"a value that cannot be stored as data: {type(error).__name__}") from error
