@@ -72,15 +72,18 @@ class Thread:
         return LiveTurn(self, None, row.key, _busy_rule(on_busy), first=row.first)
 
     def retry(self, *, on_busy: str | None = None) -> LiveTurn:
-        """The last question again: the former answer stays in the transcript, hidden.
+        """The last question again: the former answer stays in the transcript, hidden once the turn begins.
+
+        A question at the end that has no answer yet (after `edit`, or in a fork) is answered where it stands.
 
         Raises:
             UnknownEntry: nothing was asked yet.
         """
         thread = self._row()
         asked = self._last_question(thread)
-        self.memory.store.hide(self.key, [(asked.position, thread.head)], True, time.time())
-        return LiveTurn(self, asked.message, None, _busy_rule(on_busy))
+        if asked.position == thread.head - 1 and thread.open_turn is None:
+            return LiveTurn(self, None, None, _busy_rule(on_busy), first=asked.position)
+        return LiveTurn(self, asked.message, None, _busy_rule(on_busy), hide_from=asked.position)
 
     def _last_question(self, thread: ThreadRow) -> StoredEntry:
         before = thread.head
@@ -118,8 +121,9 @@ class Thread:
         new = self.memory.new_entry(question)
         idempotency = None if turn.key is None else (turn.key, self.memory.fingerprint(question))
         return self.memory.store.begin(
-            self.key, (self.owner, self.thread_id), new, lease, idempotency=idempotency, mode=mode
-        )
+            self.key, (self.owner, self.thread_id), new, lease,
+            idempotency=idempotency, mode=mode, hide_from=turn._hide_from,
+        )  # fmt: skip
 
     def busy(self, mode: str) -> ThreadBusy:
         """The error for a thread whose turn is open."""
@@ -178,10 +182,10 @@ class Thread:
         memory = self.memory
         dialect(provider)
         thread = memory.store.thread(self.key) or ThreadRow(self.key, self.owner, self.thread_id)
-        opening = memory.store.range(thread, 0, thread.opening) if thread.opening else []
+        opening = memory.store.range(thread, 0, thread.opening, hidden=True) if thread.opening else []
         prompt = self._prompt(system, state)
         source: Any = ThreadSource(memory.store, thread, opening)
-        head = [entry(stored) for stored in opening]
+        head = [entry(stored) for stored in opening if not (stored.hidden or stored.deleted)]
         if prompt:
             head = [Entry(-1, Message("system", prompt))]
         if question is not None:
@@ -228,8 +232,14 @@ class Thread:
             messages = [messages if not isinstance(messages, str) else {"role": "assistant", "content": messages}]
         return self.store_messages(formats.read(messages))
 
-    def store_messages(self, messages: Sequence[Message], times: Sequence[float] = ()) -> list[StoredEntry]:
-        """Append our own messages, with the times they had; returns the new entries."""
+    def store_messages(
+        self, messages: Sequence[Message], times: Sequence[float] = (), hide_from: int | None = None
+    ) -> list[StoredEntry]:
+        """Append our own messages, with the times they had; returns the new entries.
+
+        Args:
+            hide_from: a position from which on everything is hidden in the same transaction.
+        """
         new = [self.memory.new_entry(self.memory.sound(m)) for m in messages]
         if not new:
             return []
@@ -237,7 +247,7 @@ class Thread:
         pause = POLL_S[0]
         while True:
             first = self.memory.store.add(
-                self.key, (self.owner, self.thread_id), new, self.memory.lease(), created=times
+                self.key, (self.owner, self.thread_id), new, self.memory.lease(), created=times, hide_from=hide_from
             )
             if not isinstance(first, Busy):
                 return self.messages(after=first - 1, limit=len(new))
@@ -490,19 +500,19 @@ class Thread:
         return made
 
     def edit(self, message_id: Any, content: Any) -> Thread:
-        """Another wording of a user message: it and all that came after are hidden, the new one stands at the end.
+        """Another wording of a message: it and all that came after are hidden, the new one stands at the end.
 
-        A new turn begins with `thread.resume()` semantics: ask the model with `thread.retry()`, or continue with a
-        question.
+        `thread.retry()` then has the model answer it.
+
+        Raises:
+            ThreadBusy: a turn is open; nothing was hidden.
         """
         position = self.positions(message_id)[0]
-        thread = self._row()
         old = self._at(position)
-        self.memory.store.hide(self.key, [(position, thread.head)], True, time.time())
         edited = (
             _question(content) if old.role == "user" else msgspec.structs.replace(old.message, content=content, id=None)
         )
-        self.store_messages([edited])
+        self.store_messages([edited], hide_from=position)
         return self
 
     def erase(self, *, forks: str = "erase") -> Receipt:

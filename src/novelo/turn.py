@@ -34,14 +34,20 @@ class LiveTurn:
     """The handle of an open turn; `thread.turn()` gives it, and it is used as a context manager."""
 
     def __init__(
-        self, thread: Thread, question: Message | None, key: str | None, on_busy: str | None, first: int | None = None
+        self,
+        thread: Thread,
+        question: Message | None,
+        key: str | None,
+        on_busy: str | None,
+        first: int | None = None,
+        hide_from: int | None = None,
     ) -> None:
         self.thread = thread
         self.key = key
         self.replayed = False
         self.rejoined = False
         self.context: Context | None = None
-        self._question, self._on_busy, self._resumed = question, on_busy, first
+        self._question, self._on_busy, self._resumed, self._hide_from = question, on_busy, first, hide_from
         self._begun: Begun | None = None
         self._row: TurnRow | None = None
         self._status = "new"
@@ -244,7 +250,8 @@ class LiveTurn:
     def keep_draft(self) -> None:
         """Renew the lease, and keep what was streamed so far."""
         begun = self._need()
-        draft = None if self._stream is None else self._entry(self._stream.message(partial=True))
+        partial = None if self._stream is None else self._stream.message(partial=True)
+        draft = None if partial is None or is_blank(partial) else self._entry(partial)
         self.thread.keep_draft(begun, draft)
 
     def _finish(self, reader: StreamReader) -> None:
