@@ -173,7 +173,7 @@ def _read_thought(block: Mapping[str, Any]) -> Part | None:
     kind = block["type"]
     key = next((k for k in _THOUGHTS[kind] if isinstance(block.get(k), str)), "")
     known = {k: block[k] for k in ("signature", "id") if isinstance(block.get(k), str)}
-    extra = rest(block, ("type", key, *known))
+    extra = rest(block, ("type", *((key,) if key else ()), *known))
     if not key and kind != "reasoning":
         return None
     said = {"data" if key == "data" else "text": block[key]} if key else {}
