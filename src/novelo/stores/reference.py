@@ -182,8 +182,11 @@ class ReferenceStore(KeptThreads):
         entries, state = [_checked(new) for new in entries], _data(state)
         with self._lock:
             kept = self._all().get(key)
-            if kept is None or kept.row.status != "active" or kept.row.epoch != epoch or kept.row.open_turn != first:
+            turn = None if kept is None else kept.turns.get(first)
+            if kept is None or turn is None or kept.row.epoch != epoch or kept.row.status != "active":
                 raise lost(None if kept is None else kept.row, key, epoch)
+            if turn.status != "open" or kept.row.open_turn != first:
+                raise lost(kept.row, key, epoch)
             position = kept.row.head
             self._put(kept, entries, now, opening=False)
             stays = first if close is None or close.status == "waiting" else None
@@ -195,7 +198,6 @@ class ReferenceStore(KeptThreads):
                 updated=now,
             )
             kept.state = kept.state if state is None else state
-            turn = kept.turns[first]
             turn = replace(turn, last=max(turn.last, kept.row.head - 1) if entries else turn.last, status="open")
             if close is not None:
                 turn = replace(turn, status=close.status, manifest=close.manifest or turn.manifest)

@@ -34,6 +34,7 @@ RETURNING epoch;
 UPDATE threads SET head = head + ?3, turns = turns + ?4, running = running + ?5, lease_until = ?6, holder = ?7,
   open_turn = ?8, updated = ?9, state = coalesce(?10, state)
 WHERE thread = ?1 AND epoch = ?2 AND status = 'active' AND open_turn = ?11
+  AND EXISTS (SELECT 1 FROM turns t WHERE t.thread = ?1 AND t.first = ?11 AND t.status = 'open')
 RETURNING head - ?3, turns - ?4, running - ?5;
 
 -- no_turn --
