@@ -68,7 +68,7 @@ def failure(error: BaseException, who: str) -> ModelFailed:
     status, code, overflow = _status(error), _code(error), is_overflow(error)
     kind = type(error).__name__
     facts = [f"status {status}" if status else kind, code, "context too long" if overflow else None]
-    passing = status in RETRYABLE if status else re.search("timeout|connection", kind, re.IGNORECASE) is not None
+    passing = status in RETRYABLE if status else re.search("timeout|connection|decode", kind, re.IGNORECASE) is not None
     return ModelFailed(
         f"{who}: {', '.join(filter(None, facts))}",
         status=status,
