@@ -262,7 +262,8 @@ def test_forms_are_told_apart():
     assert detect([with_parts({"type": []}, 3, None)]) == "openai"
     assert detect([SimpleNamespace(type="human", content="x")]) == "langchain"
     assert detect([Message("user", "x")]) == "message"
-    assert detect(["x", 3]) == "openai"
+    assert detect(["x", ("human", "x")]) == "langchain"
+    assert detect([3]) == "openai"
 
 
 def test_detection_is_fast():
