@@ -19,6 +19,7 @@ from novelo.messages import Message, Other, Part, Reasoning, ToolCall
 __all__ = ["AnthropicForm", "from_anthropic", "legal_call_id", "to_anthropic"]
 
 System = str | list[dict[str, Any]] | None
+Written = str | list[dict[str, Any]]
 
 
 class AnthropicForm(tuple[System, list[dict[str, Any]]]):
@@ -84,22 +85,23 @@ def to_anthropic(messages: Iterable[Message]) -> AnthropicForm:
     messages inside join the system prompt.
     """
     heads: list[Message] = []
-    groups: list[list[Message]] = []
+    groups: list[list[tuple[Message, Written]]] = []
     side = ""
     for message in messages:
-        native = _native(message)
-        apart = native and bool(message.meta.get("apart"))
+        apart = _native(message) and bool(message.meta.get("apart"))
         if message.role == "system" and not (apart and groups):
             heads.append(message)
             continue
+        written = _written(message)
+        if written is None:
+            continue
         its = "user" if message.role == "tool" else message.role
         if its == side and not apart:
-            groups[-1].append(message)
+            groups[-1].append((message, written))
         else:
-            groups.append([message])
+            groups.append([(message, written)])
         side = its
-    written = (_write_group(group) for group in groups)
-    return AnthropicForm(_system(heads), [m for m in written if m is not None])
+    return AnthropicForm(_system(heads), [_joined(group) for group in groups])
 
 
 def _mapping(given: Any) -> Mapping[str, Any]:
@@ -255,24 +257,35 @@ def _blocks(message: Message) -> list[dict[str, Any]]:
     return [block for block in found if block is not None]
 
 
-def _write_group(group: Sequence[Message]) -> dict[str, Any] | None:
-    first = group[0]
-    out: dict[str, Any] = {"role": "user" if first.role == "tool" else first.role}
-    content: Any
-    if len(group) == 1 and first.role != "tool" and not first.tool_calls and not isinstance(first.content, tuple):
-        content = first.content
-        if content is None or (not content.strip() and first.meta.get("form") != "anthropic"):
-            return None
-    else:
-        content = [_result(m) for m in group if m.role == "tool"]
-        content += [block for m in group if m.role != "tool" for block in _turn(m)]
-        if not content and not (first.meta.get("form") == "anthropic" and first.content == ()):
-            return None
-    out["content"] = content
-    for message in group:
+def _written(message: Message) -> Written | None:
+    """The content of one message: its text, or blocks; None if nothing of it can be sent."""
+    content = message.content
+    blank = message.meta.get("form") == "anthropic"  # there the last answer may be blank
+    if message.role == "tool":
+        return [_result(message)]
+    if (content is None or isinstance(content, str)) and not message.tool_calls:
+        return content if content is not None and (blank or content.strip()) else None
+    blocks = _turn(message)
+    return blocks if blocks or (blank and content == ()) else None
+
+
+def _joined(group: Sequence[tuple[Message, Written]]) -> dict[str, Any]:
+    """Messages of one side as one: results first, whatever the order."""
+    first, content = group[0]
+    if len(group) > 1:
+        results = [block for m, written in group if m.role == "tool" for block in _as_blocks(written)]
+        content = results + [block for m, written in group if m.role != "tool" for block in _as_blocks(written)]
+    out: dict[str, Any] = {"role": "user" if first.role == "tool" else first.role, "content": content}
+    for message, _ in group:
         if message.extra and _native(message):
             out.update({k: v for k, v in message.extra.items() if k not in out and k != SPELLED})
     return out
+
+
+def _as_blocks(written: Written) -> list[dict[str, Any]]:
+    if isinstance(written, str):
+        return [{"type": "text", "text": written}] if written.strip() else []
+    return written
 
 
 def _turn(message: Message) -> list[dict[str, Any]]:

@@ -244,6 +244,8 @@ def test_blank_messages_are_not_written():
         Message("assistant", (Other(value={"type": "odd"}),), meta={"form": "openai"}),
     ]
     assert to_anthropic(given) == (None, [{"role": "user", "content": "q"}])
+    given += [Message("user", "r")]
+    assert to_anthropic(given) == (None, [user(text("q"), text("r"))])
 
 
 def test_media_of_other_forms():
