@@ -8,7 +8,7 @@ from typing import Any
 import apsw
 import msgspec
 
-from novelo.errors import InvalidSpec, ThreadErased
+from novelo.errors import InvalidSpec, ThreadErased, UnknownEntry
 from novelo.stores.base import NewEntry, Receipt, ThreadRow
 from novelo.stores.rules import without
 from novelo.stores.sqlite.reading import Q, Reading, hidden_ranges, thread_row
@@ -32,24 +32,25 @@ class Changes(Reading):
         """Set title, tags, metadata, state or status; `patch` sets single keys of the state, `without` removes one."""
         unknown = set(facts) - {"title", "tags", "metadata", "state", "status", "patch", "without"}
         if unknown:
-            raise InvalidSpec(f"unknown facts {', '.join(sorted(unknown))}: expected title, tags, metadata, state, status")
+            known = "title, tags, metadata, state, status"
+            raise InvalidSpec(f"unknown facts {', '.join(sorted(unknown))}: expected {known}")
         with self.database.writing() as db:
             thread, state, _ = self._ensure(db, key, names, now)
             if "patch" in facts or "without" in facts:
                 state = {k: v for k, v in state.items() if k != facts.get("without")} | facts.get("patch", {})
             state = facts.get("state", state)
             title, tags = str(facts.get("title", thread.title)), tuple(map(str, facts.get("tags", thread.tags)))
-            known = Facts(thread.owner, thread.thread_id, title, tags, facts.get("metadata", thread.metadata))
-            packed = sealed(key, "state", msgspec.json.encode(state)) if state else None
+            texts = Facts(thread.owner, thread.thread_id, title, tags, facts.get("metadata", thread.metadata))
+            packed = sealed(key, "state", data(state)) if state else None
             status = facts.get("status", thread.status)
-            db.execute(Q["set_facts"], (key, title, json_text(tags), _facts(key, known), packed, status, now))
+            db.execute(Q["set_facts"], (key, title, json_text(tags), _facts(key, texts), packed, status, now))
 
     def pin(self, key: bytes, positions: Sequence[int], on: bool) -> None:
         """Pin or unpin positions."""
         with self.database.writing() as db:
             found = thread_row(db, key)
             if found is None or found[0].status == "erased":
-                return
+                raise UnknownEntry("there is no such thread")
             for position in positions:
                 db.execute(Q["pin" if on else "unpin"], (key, position))
             db.execute(Q["mark_pinned"], (key,))
@@ -59,7 +60,7 @@ class Changes(Reading):
         with self.database.writing() as db:
             found = thread_row(db, key)
             if found is None or found[0].status == "erased":
-                return
+                raise UnknownEntry("there is no such thread")
             if on:
                 self._hide(db, key, ranges, now)
                 return
@@ -94,12 +95,14 @@ class Changes(Reading):
                     db.execute(Q["index_entry"], (new.words, key.hex(), position))
                 done += 1
             if done:
-                db.execute(Q["content_changed"], (thread.key, now))
+                for key in {self.holder_of(db, thread, position) for position in bodies}:
+                    db.execute(Q["content_changed"], (key,))
+                db.execute(Q["used"], (thread.key, now))
         return done
 
     def fork(self, parent: ThreadRow, key: bytes, names: tuple[str, str], at: int, now: float) -> ThreadRow:
         """A new thread that shares the entries below a position, without a copy."""
-        last = self.range(parent, at - 1, 1, hidden=True) if at else []
+        last = self.range(parent, at - 1, 1, hidden=True) if 0 < at <= parent.head else []
         turns, running = (last[0].turn, last[0].running) if last else (0, 0)
         with self.database.writing() as db:
             found = thread_row(db, key)
@@ -108,6 +111,8 @@ class Changes(Reading):
             source = thread_row(db, parent.key)
             if source is None or source[0].status == "erased":
                 raise ThreadErased("the thread was erased")
+            if not 0 <= at <= source[0].head:
+                raise UnknownEntry(f"cannot fork at {at}: the thread has {source[0].head} messages")
             facts = source[0]
             values = (
                 key, *names, at, turns, min(facts.opening, at), running, facts.title, json_text(facts.tags),
@@ -162,7 +167,19 @@ class Changes(Reading):
 
 
 def _facts(key: bytes, facts: Facts) -> bytes:
-    return sealed(key, "facts", msgspec.json.encode(facts))
+    return sealed(key, "facts", data(facts))
+
+
+def data(value: Any) -> bytes:
+    """A value as JSON bytes.
+
+    Raises:
+        InvalidSpec: it is no data.
+    """
+    try:
+        return msgspec.json.encode(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidSpec(f"a value that cannot be stored as data: {type(error).__name__}") from error
 
 
 def json_text(value: Any) -> str:

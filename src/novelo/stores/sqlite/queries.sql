@@ -41,6 +41,10 @@ RETURNING head - ?3, turns - ?4, running - ?5;
 -- Nobody's turn.
 UPDATE threads SET open_turn = NULL, lease_until = 0 WHERE thread = ?1;
 
+-- reaped --
+-- An abandoned turn was closed; its writer, if it lives after all, is refused.
+UPDATE threads SET open_turn = NULL, lease_until = 0, epoch = epoch + 1, updated = ?2 WHERE thread = ?1;
+
 -- add --
 -- Move the head of a thread outside of a turn; the fence is taken for this one transaction.
 UPDATE threads SET head = head + ?2, turns = turns + ?3, running = running + ?4, opening = opening + ?5, epoch = epoch + 1, updated = ?6
@@ -175,8 +179,15 @@ DELETE FROM search WHERE rowid IN (SELECT rowid FROM search WHERE search MATCH ?
 DELETE FROM search WHERE rowid IN (SELECT rowid FROM search WHERE search MATCH ?1);
 
 -- content_changed --
--- Something was removed or masked: summaries made from it must not be swapped in.
-UPDATE threads SET content_version = content_version + 1, updated = ?2 WHERE thread = ?1;
+-- Something was removed or masked, here and in all forks: summaries made from it must not be swapped in.
+WITH RECURSIVE family (key) AS (
+  SELECT ?1 UNION SELECT t.thread FROM threads t JOIN family ON t.parent = family.key
+)
+UPDATE threads SET content_version = content_version + 1 WHERE thread IN (SELECT key FROM family);
+
+-- used --
+-- When a thread was last used.
+UPDATE threads SET updated = ?2 WHERE thread = ?1;
 
 -- find_words --
 -- Messages by their words, the best first.

@@ -8,7 +8,7 @@ from typing import Any
 import apsw
 import msgspec
 
-from novelo.errors import StorageCorrupt
+from novelo.errors import StorageCorrupt, ThreadErased, UnknownEntry
 from novelo.stores import search as words_of
 from novelo.stores.base import Call, Hit, StoredEntry, ThreadRow, TurnRow
 from novelo.stores.rules import thread_key
@@ -59,8 +59,6 @@ class Reading:
             out: list[StoredEntry] = []
             while len(out) < limit and before > 0:
                 rows = self._rows(connection, thread, before, limit, newest=True)
-                if not rows:
-                    raise _gap(thread, before - 1)
                 before = rows[-1].position
                 out += [e for e in rows if hidden or not (e.hidden or e.deleted)]
             return out[:limit]
@@ -71,13 +69,32 @@ class Reading:
             out: list[StoredEntry] = []
             while len(out) < limit and start < thread.head:
                 rows = self._rows(connection, thread, start, limit, newest=False)
-                if not rows:
-                    raise _gap(thread, start)
                 start = rows[-1].position + 1
                 out += [e for e in rows if hidden or not (e.hidden or e.deleted)]
             return out[:limit]
 
     def _rows(
+        self, connection: apsw.Connection, thread: ThreadRow, at: int, limit: int, *, newest: bool
+    ) -> list[StoredEntry]:
+        """At least one entry, from one thread of the chain.
+
+        Raises:
+            ThreadErased, StorageCorrupt: the entry next to `at` is not there.
+        """
+        rows = self._next_rows(connection, thread, at, limit, newest=newest)
+        if rows:
+            return rows
+        found = thread_row(connection, thread.key)
+        if found is None or found[0].status == "erased" or found[0].created != thread.created:
+            raise ThreadErased("the thread was erased")
+        now = found[0]
+        if (now.parent, now.fork_at) != (thread.parent, thread.fork_at):  # the thread it was forked from is gone
+            rows = self._next_rows(connection, now, at, limit, newest=newest)
+        if not rows:
+            raise _gap(thread, at - newest)
+        return rows
+
+    def _next_rows(
         self, connection: apsw.Connection, thread: ThreadRow, at: int, limit: int, *, newest: bool
     ) -> list[StoredEntry]:
         ranges = hidden_ranges(connection, thread)
@@ -92,7 +109,7 @@ class Reading:
             expected = min(at, high) - 1 if newest else at
             for row in rows:
                 if row[0] != expected:
-                    raise _gap(thread, expected)
+                    return out
                 expected += -1 if newest else 1
                 out.append(from_row(key, row, bool(ranges) and any(a <= row[0] < b for a, b in ranges)))
             return out
@@ -115,6 +132,16 @@ class Reading:
             if found is None:
                 return
             key, parent, low = found[0].key, found[0].parent, found[0].fork_at
+
+    def entries(self, thread: ThreadRow, positions: Sequence[int]) -> list[StoredEntry]:
+        """The entries at some positions, in the order asked for, hidden and deleted ones too."""
+        out = []
+        with self.database.reading() as connection:
+            for position in positions:
+                if not 0 <= position < thread.head:
+                    raise UnknownEntry(f"no entry {position} in a thread of {thread.head}", id=position)
+                out += self._rows(connection, thread, position, 1, newest=False)
+        return out
 
     def find(self, thread: ThreadRow, ids: Sequence[str]) -> dict[str, int]:
         """Positions of entries by their message's id, the newest if an id stands twice."""
@@ -200,7 +227,7 @@ class Reading:
         known: dict[bytes, ThreadRow | None] = {}
         with self.database.reading() as connection:
             for name, position, rank in connection.execute(
-                Q["find_words"], (match, limit * (4 if owner is not None else 1))
+                Q["find_words"], (match, -1 if owner is not None else limit)
             ):
                 place = bytes.fromhex(name)
                 if place not in known:

@@ -15,7 +15,7 @@ import msgspec
 from novelo.errors import KeyConflict, TurnClosed, UnknownEntry
 from novelo.stores.base import Begun, Busy, Call, Close, Lease, NewEntry, ThreadRow, TurnRow
 from novelo.stores.rules import held, lost
-from novelo.stores.sqlite.changes import Changes
+from novelo.stores.sqlite.changes import Changes, data
 from novelo.stores.sqlite.reading import Q, thread_row, turn_row
 from novelo.stores.sqlite.rows import from_row, sealed, to_row, unsealed
 
@@ -195,7 +195,7 @@ class SQLiteStore(Changes):
         tokens = sum(new.tokens for new in entries)
         done = close is not None
         stays = first if not done or (close is not None and close.status == "waiting") else None
-        packed = None if state is None else sealed(key, "state", msgspec.json.encode(state))
+        packed = None if state is None else sealed(key, "state", data(state))
         with self.database.writing() as db:
             values = (
                 key,
@@ -258,6 +258,19 @@ class SQLiteStore(Changes):
             if hide_from is not None:
                 self._hide(db, key, [(hide_from, thread.head)], lease.now)
             return self._add_rows(db, thread, entries, lease.now, created)
+
+    def reap(self, key: bytes, lease: Lease) -> bool:
+        """Close an open turn whose writer is gone as interrupted."""
+        with self.database.writing() as db:
+            found = thread_row(db, key)
+            if found is None or found[0].open_turn is None or held(found[0], found[2], lease):
+                return False
+            row = next(iter(db.execute(Q["turn"], (key, found[0].open_turn))), None)
+            if row is None or row[2] != "open":
+                return False
+            self._interrupt(db, found[0], lease.now, but=None)
+            db.execute(Q["reaped"], (key, lease.now))
+            return True
 
     def _add_rows(
         self,
