@@ -11,6 +11,7 @@ Conversations are lists of OpenAI Chat dicts: plain data, made anew for each dra
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -45,6 +46,7 @@ PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgG
 
 
 # ------------------------------------------------------------------------------------------------ values
+@functools.cache
 def texts(blank: bool = False) -> st.SearchStrategy[str]:
     """Texts as people and models write them; with `blank` also such that say nothing."""
     written = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40).filter(
@@ -54,6 +56,7 @@ def texts(blank: bool = False) -> st.SearchStrategy[str]:
     return said | st.sampled_from(("", " ", "\n\t", "\u3000")) if blank else said
 
 
+@functools.cache
 def arguments() -> st.SearchStrategy[str]:
     """Arguments of a tool call: the text of a JSON object, spaced and escaped in different ways."""
     values = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.sampled_from(SAYINGS)
@@ -63,6 +66,7 @@ def arguments() -> st.SearchStrategy[str]:
     return st.builds(lambda o, plain: json.dumps(o, ensure_ascii=plain), objects, st.booleans())
 
 
+@functools.cache
 def call_ids(reused: bool = True) -> st.SearchStrategy[str]:
     """Ids of tool calls, in characters that every provider takes; few of them if they shall recur in later turns."""
     if reused:
@@ -70,6 +74,7 @@ def call_ids(reused: bool = True) -> st.SearchStrategy[str]:
     return st.text("abcdefghijkmnpqrstuvwxyz0123456789", min_size=9, max_size=9)
 
 
+@functools.cache
 def contents(media: bool = True) -> st.SearchStrategy[Any]:
     """The content of a user message: a text, or parts with text, pictures, sound and files."""
     if not media:
@@ -89,6 +94,13 @@ def contents(media: bool = True) -> st.SearchStrategy[Any]:
     return texts() | opened
 
 
+# Made once: making a strategy costs more than drawing from it.
+_TEXT_OR_NONE = st.none() | texts()
+_NAME = st.sampled_from(NAMES)
+_EITHER = st.booleans()
+_FEW = st.integers(0, 3)
+
+
 # ------------------------------------------------------------------------------------------------ sound conversations
 @st.composite
 def steps(draw: Draw, ids: st.SearchStrategy[str], most_calls: int = 3) -> list[Chat]:
@@ -98,11 +110,11 @@ def steps(draw: Draw, ids: st.SearchStrategy[str], most_calls: int = 3) -> list[
         {
             "id": i,
             "type": "function",
-            "function": {"name": draw(st.sampled_from(NAMES)), "arguments": draw(arguments())},
+            "function": {"name": draw(_NAME), "arguments": draw(arguments())},
         }
         for i in chosen
     ]
-    head = {"role": "assistant", "content": draw(st.none() | texts()), "tool_calls": calls}
+    head = {"role": "assistant", "content": draw(_TEXT_OR_NONE), "tool_calls": calls}
     results = [{"role": "tool", "tool_call_id": i, "content": draw(texts())} for i in draw(st.permutations(chosen))]
     return [head, *results]
 
@@ -134,16 +146,16 @@ def conversations(
         ends_with_user: whether the last turn is still without an answer; None leaves it to chance.
     """
     messages: list[Chat] = []
-    if draw(st.booleans()) if system is None else system:
+    if draw(_EITHER) if system is None else system:
         messages.append({"role": "system", "content": draw(texts())})
     ids = call_ids(reused_ids)
     count = draw(st.integers(min_turns, max_turns))
     for turn in range(count):
         messages.append({"role": "user", "content": draw(contents(media))})
-        open_end = turn == count - 1 and (draw(st.booleans()) if ends_with_user is None else ends_with_user)
+        open_end = turn == count - 1 and (draw(_EITHER) if ends_with_user is None else ends_with_user)
         if open_end:
             break
-        for _ in range(draw(st.integers(0, 3)) if tools else 0):
+        for _ in range(draw(_FEW) if tools else 0):
             messages.extend(draw(steps(ids)))
         messages.append({"role": "assistant", "content": draw(texts())})
     if valid:

@@ -130,8 +130,8 @@ def test_sound_requests_are_taken(dialect: str, messages) -> None:
 def test_an_independent_oracle_agrees(oracle, messages) -> None:
     """The judge refuses what the oracle calls refused by the provider, and nothing else, for every dialect.
 
-    Set apart: an empty list as content, which the oracle takes for the empty answer of a tool, and calls hidden in content
-    blocks, which it does not look at.
+    Set apart: an empty list as content, which the oracle takes for the empty answer of a tool, and calls hidden in
+    content blocks, which it does not look at.
     """
     if any(m["content"] == [] or "tool_use" in str(m["content"]) for m in messages):
         return
