@@ -57,8 +57,8 @@ STOP_SIGNS = frozenset(
 )
 
 GREETING = re.compile(
-    r"\s*(?:ol[áa]|oi+|opa|bom dia|boa (?:tarde|noite)|hola|buen[oa]s (?:d[íi]as|tardes|noches)|hello|hi|hey"
-    r"|good (?:morning|afternoon|evening)|你好|您好|嗨|早上好|晚上好)[\s!.,！。，]*",
+    r"\s*(?:ol[áa]|oi+|opa|bom dia|boa (?:tarde|noite)|hola|buen[oa]s (?:d[íi]as|tardes|noches)"
+    r"|(?:hello|hi|hey)(?: there)?|good (?:morning|afternoon|evening)|你好|您好|嗨|早上好|晚上好)[\s!.,！。，]*",
     re.IGNORECASE,
 )
 THANKS = re.compile(

@@ -130,6 +130,7 @@ def test_statements_are_acknowledged_and_the_first_answer_says_who_it_is():
     """A statement must be acknowledged in a word; the first answer and "who are you" must say what answers here."""
     assert "não sou um modelo de linguagem" in answer("Meu nome é Ana.")
     assert answer("Meu nome é Ana.", "Moro em Recife.") == "Anotado, Ana."
+    assert answer("Hello there!").startswith("Hello!")
     assert answer("Moro em Recife.", "Obrigado!") == "De nada!"
     assert "not a language model" in answer("Who are you?")
     assert "不是语言模型" in answer("你是谁？")
