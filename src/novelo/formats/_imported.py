@@ -36,3 +36,11 @@ class ImportedThread(msgspec.Struct):
     def __repr__(self) -> str:
         """Kind and size: what was said belongs into no log."""
         return f"ImportedThread({self.source}, {len(self.messages)} messages)"
+
+
+_FIRST, _LAST = -62_135_596_800, 253_402_300_799  # years 1 to 9999: what a date can say
+
+
+def is_moment(value: Any) -> bool:
+    """Whether a value is seconds since 1970 that a date can tell."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and _FIRST <= value <= _LAST

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from typing import Any, NoReturn
@@ -13,6 +14,8 @@ from novelo.errors import ImportFailed
 from novelo.messages import MAX_DEPTH
 
 MAX_BYTES = 1 << 30
+WRAPPED = 4  # levels that a file may have around a message, which may itself be 64 deep
+_MAX_DIGITS = 4300  # of a whole number; Python refuses longer ones
 _BOM = b"\xef\xbb\xbf"
 _STRING = re.compile(
     rb'"(?:[^"\\]++|\\.)*+(?:"|\Z)', re.DOTALL
@@ -25,13 +28,16 @@ def checked(data: bytes, name: str, max_bytes: int = MAX_BYTES) -> bytes:
     """The bytes without a byte order mark, if they are few enough and not nested too deep.
 
     Raises:
-        ImportFailed: more than `max_bytes` bytes, or deeper than 64 levels.
+        ImportFailed: nothing there, more than `max_bytes` bytes, or deeper than a message and what may be around it.
     """
     if len(data) > max_bytes:
         raise ImportFailed(f"{name}: is {len(data)} bytes large, expected at most {max_bytes}", file=name)
-    if is_deep(data):
+    data = data.removeprefix(_BOM)
+    if not data or data.isspace():
+        raise ImportFailed(f"{name}: line 1: is empty, expected a conversation", file=name, line=1)
+    if is_deep(data, MAX_DEPTH + WRAPPED):
         raise ImportFailed(f"{name}: is nested deeper than {MAX_DEPTH} levels", file=name)
-    return data.removeprefix(_BOM)
+    return data
 
 
 def is_deep(data: bytes, limit: int = MAX_DEPTH) -> bool:
@@ -63,7 +69,8 @@ def parsed(data: bytes, name: str, line: int = 0) -> Any:
     except (msgspec.MsgspecError, ValueError):
         pass  # half a surrogate pair is JSON all the same, and the standard library tells lines
     try:
-        return json.loads(data.decode("utf-8"), parse_constant=_no_number)
+        text = data.decode("utf-8")
+        return json.loads(text, parse_constant=_no_number, parse_float=_finite, parse_int=_whole)
     except UnicodeDecodeError as error:
         at = line or data.count(b"\n", 0, error.start) + 1
         raise ImportFailed(f"{name}: line {at}: is no UTF-8 text", file=name, line=at) from error
@@ -72,7 +79,9 @@ def parsed(data: bytes, name: str, line: int = 0) -> Any:
         text = f"{name}: line {at}, column {error.colno}: is no JSON ({error.msg.lower()})"
         raise ImportFailed(text, file=name, line=at) from error
     except ValueError as error:
-        raise ImportFailed(f"{name}: holds a number that JSON has not, {error}", file=name) from error
+        where = f"{name}: line {line}" if line else name
+        told = {"line": line} if line else {}
+        raise ImportFailed(f"{where}: holds {error}, expected a number", file=name, **told) from error
 
 
 def lines(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -84,3 +93,16 @@ def lines(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 def _no_number(word: str) -> NoReturn:
     raise ValueError(word)
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError("a number larger than any that can be kept")
+    return number
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > _MAX_DIGITS:
+        raise ValueError(f"a number of {len(digits)} digits")
+    return int(digits)

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from novelo.errors import ImportFailed
-from novelo.formats._imported import ImportedThread
+from novelo.formats._imported import ImportedThread, is_moment
 from novelo.formats._values import json_text
 from novelo.messages import Message, Part, Reasoning, Text, ToolCall
 
@@ -46,7 +46,7 @@ def read_conversation(value: Mapping[str, Any], where: str) -> ImportedThread:
         source="chatgpt",
         title=_optional(value, "title", str, where),
         thread_id=_optional(value, "conversation_id", str, where) or _optional(value, "id", str, where),
-        created=_optional(value, "create_time", (int, float), where),
+        created=_time(value),
     )
     spoken = _Branch(out, where)
     for name in way:
@@ -193,7 +193,7 @@ def _arguments(content: str | tuple[Part, ...]) -> str:
 
 def _time(message: Any) -> float | None:
     found = message.get("create_time") if isinstance(message, Mapping) else None
-    return float(found) if isinstance(found, (int, float)) and not isinstance(found, bool) else None
+    return float(found) if is_moment(found) else None  # type: ignore[arg-type]
 
 
 def _field(value: Mapping[str, Any], name: str, kind: type, where: str) -> Any:

@@ -2,9 +2,9 @@
 
     own       JSON Lines: {"format": "novelo", "version": 1, "entries": n, "thread": {facts}}, then n lines
               {"position", "turn", "created", "message", "hidden"?, "deleted"?}; the next header begins the next thread
-    simple    {"timestamp", "messages": [{"role": "human" | "ai", "content"}]}, as the tutorials save it
+    simple    {"timestamp", "messages": [{"role": "human" | "ai", "content"}]}, as the tutorials save it, or that list
     messages  a list of OpenAI, Anthropic or Responses messages, {"messages": [...]}, {"system", "messages"},
-              {"input": [...]}, or JSON Lines of messages or of such objects
+              {"instructions", "input"}, or JSON Lines of messages or of such objects
     chatgpt   `conversations.json` of a ChatGPT data export (`chatgpt.py`)
 
 Files come from anywhere: their size and depth are looked at before they are parsed, and a fault names the file, the
@@ -22,7 +22,7 @@ import msgspec
 
 from novelo import formats
 from novelo.errors import ImportFailed, InvalidMessage
-from novelo.formats._imported import ImportedThread
+from novelo.formats._imported import ImportedThread, is_moment
 from novelo.formats._scan import MAX_BYTES, checked, lines, parsed
 from novelo.formats.chatgpt import is_conversation, read_conversation
 from novelo.formats.openai import to_openai
@@ -142,6 +142,8 @@ def _of_value(value: Any, name: str) -> list[ImportedThread]:
         return [read_conversation(v, f"{name}: conversation {i}") for i, v in enumerate(value)]
     if value and all(isinstance(v, dict) and "messages" in v and "role" not in v for v in value):
         return [t for i, v in enumerate(value) for t in _of_object(v, f"{name}: item {i}", name)]
+    if any(isinstance(v, dict) and v.get("role") in ("human", "ai") for v in value):
+        return [_simple({}, value, name, name)]
     return [_messages(value, name, name)]
 
 
@@ -152,6 +154,8 @@ def _of_object(value: dict[str, Any], where: str, name: str) -> list[ImportedThr
         return [_messages([value], where, name)]
     key = "messages" if "messages" in value else "input"
     messages = value.get(key)
+    if key == "input" and isinstance(messages, (str, list)):
+        return [_responses(value, messages, where, name)]
     if not isinstance(messages, list):
         told = f"{key} is {_kind(messages)}, expected a list" if key in value else "expected a field 'messages', a list"
         raise ImportFailed(f"{where}: {told}", file=name, field=key if key in value else "messages")
@@ -181,6 +185,19 @@ def _messages(given: Any, where: str, name: str, numbers: Sequence[int] = ()) ->
     return ImportedThread(source="messages", messages=found, times=[None] * len(found))
 
 
+def _responses(value: dict[str, Any], items: str | list[Any], where: str, name: str) -> ImportedThread:
+    """The body of a request to the Responses API: its instructions are the system message."""
+    given = [{"role": "user", "content": items}] if isinstance(items, str) else items
+    thread = _messages(given, where, name)
+    told = value.get("instructions")
+    if told is not None and not isinstance(told, str):
+        raise ImportFailed(f"{where}: instructions is {_kind(told)}, expected a text", file=name, field="instructions")
+    if told:
+        thread.messages.insert(0, formats.normalize(Message("system", told)))
+        thread.times.insert(0, None)
+    return thread
+
+
 def _simple(value: dict[str, Any], messages: list[Any], where: str, name: str) -> ImportedThread:
     """The tutorials' file: its moment is the only one known, for each of its messages."""
     moment = _moment(value.get("timestamp"), where, name)
@@ -203,7 +220,7 @@ def _simple(value: dict[str, Any], messages: list[Any], where: str, name: str) -
 def _moment(timestamp: Any, where: str, name: str) -> float | None:
     if timestamp is None:
         return None
-    if isinstance(timestamp, (int, float)) and not isinstance(timestamp, bool):
+    if is_moment(timestamp):
         return float(timestamp)
     try:
         return datetime.datetime.fromisoformat(timestamp).timestamp()
@@ -251,6 +268,9 @@ def _header(header: dict[str, Any], number: int, name: str) -> tuple[ImportedThr
         if facts.get(field) is not None and not isinstance(facts[field], kind):
             text = f"{name}: line {number}: thread.{field} is {_kind(facts[field])}"
             raise ImportFailed(text, file=name, line=number, field=f"thread.{field}")
+    if facts.get("created") is not None and not is_moment(facts["created"]):
+        text = f"{name}: line {number}: thread.created is no moment, expected seconds since 1970"
+        raise ImportFailed(text, file=name, line=number, field="thread.created")
     named: dict[str, Any] = {key: facts.get(key) for key in ("title", "thread_id", "owner", "created")}
     kept = {key: value for key, value in facts.items() if value is not None}
     return ImportedThread(source="novelo", facts=kept | {"hidden": [], "deleted": []}, **named), count
@@ -264,7 +284,7 @@ def _entry(thread: ImportedThread, entry: dict[str, Any], position: int, line: i
     if entry.get("position") != position or entry["position"].__class__ is not int:
         raise failed("position", str(position))
     created, turn = entry.get("created"), entry.get("turn")
-    if created is not None and (not isinstance(created, (int, float)) or isinstance(created, bool)):
+    if created is not None and not is_moment(created):
         raise failed("created", "seconds since 1970")
     if turn is not None and (not isinstance(turn, int) or isinstance(turn, bool)):
         raise failed("turn", "a number")

@@ -5,11 +5,15 @@ import time
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from novelo.errors import ImportFailed
 from novelo.formats import files
 from novelo.formats._scan import is_deep
-from novelo.messages import Message, ToolCall
+from novelo.formats.openai import from_openai, to_openai
+from novelo.messages import Audio, File, Image, Message, Other, Reasoning, Text, ToolCall, Usage
+from novelo.testing import strategies
 
 TALK = [{"role": "user", "content": "oi"}, {"role": "assistant", "content": "olá"}]
 
@@ -138,6 +142,7 @@ BAD_OWN = {
     "cut inside a line": (lambda d: d[:-20], 3, None),
     "position": (lambda d: d.replace(b'"position":1', b'"position":7'), 3, "position"),
     "moment": (lambda d: d.replace(b'"created":2.5', b'"created":"x"'), 3, "created"),
+    "moment of no year": (lambda d: d.replace(b'"created":2.5', b'"created":1e300'), 3, "created"),
     "turn": (lambda d: d.replace(b'"turn":0', b'"turn":true', 1), 2, "turn"),
     "role": (lambda d: d.replace(b'"role":"user"', b'"role":"secret words"'), 2, "message"),
     "thread": (lambda d: d.replace(b'"tags":[]', b'"tags":7'), 1, "thread.tags"),
@@ -172,6 +177,15 @@ BAD = {
     "no text in a simple file": (body({"messages": [{**HUMAN, "content": None}]}), {"position": 0, "field": "content"}),
     "a moment that is none": (body({"timestamp": "soon", "messages": []}), {"field": "timestamp"}),
     "not a number": (b'[{"role": "user", "content": NaN}]', {}),
+    "blank": (b"\xef\xbb\xbf \n", {"line": 1}),
+    "a number without end": (b'{"role": "user", "content": "a"}\n{"role": "user", "x": 1e999}', {"line": 2}),
+    "a number of too many digits": (b'[{"role": "user", "x": ' + b"9" * 5000 + b"}]", {}),
+    "a moment that no date tells": (body({"timestamp": 1e300, "messages": []}), {"field": "timestamp"}),
+    "instructions of another type": (body({"input": "a", "instructions": [1]}), {"field": "instructions"}),
+    "an item that is none": (body([TALK[0], {"type": "function_call", "call_id": 5}]), {"position": 1}),
+    "a raw zero byte": (b'[{"role": "user", "content": "a\0b"}]', {"line": 1}),
+    "zero bytes": (b"\0" * 100, {"line": 1}),
+    "the wrong encoding": (json.dumps(TALK).encode("utf-16"), {"line": 1}),
     "deep": (b"[" * 100 + b"]" * 100, {}),
     "very deep and open": (b'{"a":' * 1_000_000, {}),
 }  # fmt: skip
@@ -308,3 +322,137 @@ def test_a_tree_that_is_none_is_refused(kind):
         files.parse(body([export(), given]), "c.json")
     assert "conversation 1" in str(found.value)
     assert found.value.file == "c.json"
+
+
+ITEMS = [
+    {"role": "user", "content": "oi"},
+    {"type": "reasoning", "id": "rs_1", "summary": []},
+    {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+    {"type": "function_call_output", "call_id": "c", "output": "r"},
+    {"role": "assistant", "content": "olá"},
+]
+
+
+def test_responses_items_are_read_with_their_instructions():
+    """A list of items and the body of a request are read; a text as input is the user's."""
+    (plain,) = files.parse(body(ITEMS))
+    assert [m.role for m in plain.messages] == ["user", "assistant", "tool", "assistant"]
+    (whole,) = files.parse(body({"model": "m", "instructions": "Be kind.", "input": ITEMS}))
+    assert whole.messages == [Message("system", "Be kind."), *plain.messages]
+    assert len(whole.times) == 5
+    (short,) = files.parse(body({"input": "oi"}))
+    assert said(short) == [("user", "oi")]
+
+
+def test_the_tutorials_messages_may_stand_alone():
+    """A list of human and ai is read without the object around it."""
+    (thread,) = files.parse(body([{"role": "human", "content": "oi"}, {"role": "ai", "content": "olá"}]))
+    assert (thread.source, said(thread)) == ("simple", [("user", "oi"), ("assistant", "olá")])
+
+
+def test_a_message_of_fifty_megabytes_is_read():
+    """Size is no fault below the limit: a text of 50 MB, line breaks and quotes in it, comes back whole."""
+    text = 'a "b" [{\n' * 5_000_000
+    (thread,) = files.parse(body([{"role": "user", "content": text}]))
+    assert thread.messages[0].content == text
+
+
+def test_the_deepest_message_that_is_stored_can_be_exported():
+    """What the store takes, 64 levels, comes back from our own file, which has levels of its own around it."""
+    deep: list = []
+    for _ in range(61):
+        deep = [deep]
+    message = from_openai({"role": "user", "content": "x", "deep": deep})
+    assert files.parse(own([message]))[0].messages == [message]
+
+
+text = strategies.texts(blank=True) | st.text(max_size=5)
+word = st.none() | st.text(max_size=5)
+value = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False) | text,
+    lambda v: st.lists(v, max_size=2) | st.dictionaries(st.text(max_size=3), v, max_size=2),
+    max_leaves=4,
+)
+further = st.dictionaries(st.text(max_size=3), value, max_size=2)
+parts = st.one_of(
+    st.builds(Text, text=text, extra=further),
+    st.builds(Image, url=word, data=word, detail=word, extra=further),
+    st.builds(Audio, data=word, media_type=word),
+    st.builds(File, data=word, name=word, file_id=word),
+    st.builds(Reasoning, text=word, signature=word, data=word, id=word),
+    st.builds(Other, value=value),
+)
+messages = st.builds(
+    Message,
+    role=st.sampled_from(["system", "user", "assistant", "tool"]),
+    content=st.none() | text | st.lists(parts, max_size=3).map(tuple),
+    tool_calls=st.lists(st.builds(ToolCall, id=text, name=text, arguments=text, extra=further), max_size=2).map(tuple),
+    tool_call_id=word,
+    name=word,
+    id=word,
+    usage=st.none() | st.builds(Usage, input=st.integers(0, 9), raw=further),
+    extra=further,
+    meta=further,
+)
+
+
+@given(st.lists(st.lists(messages, max_size=4), min_size=1, max_size=3), further)
+def test_any_threads_come_back_from_our_own_file(threads, metadata):
+    """Whatever messages threads hold, our own file gives them back equal, one after the other."""
+    data = b"".join(own(thread, title=str(i), metadata=metadata) for i, thread in enumerate(threads))
+    found = files.parse(data)
+    assert [t.messages for t in found] == threads
+    assert [t.facts["metadata"] for t in found] == [metadata] * len(threads)
+    assert [t.title for t in found] == [str(i) for i in range(len(threads))]
+
+
+@given(strategies.conversations())
+def test_any_conversation_comes_back_from_a_list_of_chat_dicts(chat):
+    """What we write as chat dicts is read as the same messages."""
+    read = [from_openai(m) for m in chat]
+    (thread,) = files.parse(files.write_openai(read))
+    assert thread.messages == read and [to_openai(m) for m in thread.messages] == chat
+
+
+SEEDS = [
+    body(TALK),
+    body({"timestamp": "2026-01-02", "messages": [HUMAN]}),
+    body({"system": "s", "messages": TALK}),
+    body(ITEMS),
+    own([Message("user", "oi"), Message("assistant", "x")], tags=["a"]),
+    body([export()]),
+]
+
+
+@given(
+    st.sampled_from(SEEDS),
+    st.lists(st.tuples(st.integers(0, 400), st.integers(0, 9), st.binary(max_size=4)), max_size=4),
+)
+def test_a_damaged_file_is_read_or_refused_and_never_crashes(data, damages):
+    """Bytes cut out and put in anywhere give conversations or our error that names the file, nothing else."""
+    for at, gone, new in damages:
+        data = data[:at] + new + data[at + gone :]
+    try:
+        assert files.parse(data, "x.json")
+    except ImportFailed as error:
+        assert str(error).startswith("x.json") and error.file == "x.json"
+
+
+FIELDS = """role content type messages input text mapping current_node parent children message author id tool_calls
+    function name arguments call_id output system timestamp entries thread position parts summary"""
+names = st.sampled_from(FIELDS.split())
+words = st.sampled_from(["user", "ai", "message", "text", "tool", "function_call", "a"])
+junk = st.recursive(
+    st.none() | st.booleans() | st.integers() | words,
+    lambda v: st.lists(v, max_size=3) | st.dictionaries(names, v, max_size=5),
+    max_leaves=30,
+)
+
+
+@given(junk)
+def test_any_json_is_read_or_refused_and_never_crashes(value):
+    """Fields of every kind of file with values of any type: conversations or our error."""
+    try:
+        assert files.parse(body(value), "x.json")
+    except ImportFailed as error:
+        assert error.file == "x.json"

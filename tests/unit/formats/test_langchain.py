@@ -3,8 +3,6 @@
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from novelo import formats
 from novelo.errors import InvalidMessage
@@ -105,36 +103,6 @@ def test_a_message_can_be_sent_to_others(name):
         assert part.keys() == {"type", part["type"]}
     for turn in to_anthropic([message]).messages:
         assert turn.keys() == {"role", "content"}
-
-
-texts = st.text(st.characters(codec="utf-8"), max_size=8)
-plain = st.none() | st.booleans() | st.integers(-(2**50), 2**50) | texts
-data = st.dictionaries(texts, plain | st.lists(plain, max_size=2), max_size=3)
-common = {"id": st.none() | texts, "name": st.none() | texts, "additional_kwargs": data, "response_metadata": data}
-unknown_block = st.builds(
-    lambda kind, more: {"type": kind, **more}, st.sampled_from(["text", "image", "x", "tool_use", "reasoning"]), data
-)
-contents = texts | st.lists(texts | unknown_block | st.builds(lambda t: {"type": "text", "text": t}, texts), max_size=3)
-calls = st.lists(st.builds(lambda n, a, i: {"name": n, "args": a, "id": i}, texts, data, st.none() | texts), max_size=2)
-broken = st.lists(
-    st.builds(lambda n, a, i, e: {"name": n, "args": a, "id": i, "error": e}, *[st.none() | texts] * 4), max_size=2
-)
-usages = st.none() | st.just(USAGE)
-statuses = st.sampled_from(["success", "error"])
-any_message = st.one_of(
-    st.builds(Human, contents, **common),
-    st.builds(System, contents, **common),
-    st.builds(AI, contents, tool_calls=calls, invalid_tool_calls=broken, usage_metadata=usages, **common),
-    st.builds(Tool, contents, tool_call_id=texts, status=statuses, artifact=plain | data, **common),
-)
-
-
-@given(any_message)
-def test_any_message_comes_back_equal(given_message):
-    """Whatever stands in the fields that LangChain leaves open, the message is equal after a way through the store."""
-    message = from_langchain(given_message)
-    assert to_langchain(message) == given_message
-    assert to_langchain(decode(encode(message))) == given_message
 
 
 def test_usage_is_read_with_its_details():
