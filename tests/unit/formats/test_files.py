@@ -406,7 +406,7 @@ def test_any_threads_come_back_from_our_own_file(threads, metadata):
     assert [t.title for t in found] == [str(i) for i in range(len(threads))]
 
 
-@given(strategies.conversations())
+@given(strategies.conversations(max_turns=2))
 def test_any_conversation_comes_back_from_a_list_of_chat_dicts(chat):
     """What we write as chat dicts is read as the same messages."""
     read = [from_openai(m) for m in chat]
