@@ -78,11 +78,14 @@ class OpenAIModel:
         if not finished:
             raise ModelFailed(f"{self.name}: the stream ended before the answer did", retryable=True)
 
+    def close(self) -> None:
+        """Close the client's connections."""
+        self._client.close()
+
     def _call(self, request: ModelRequest) -> dict[str, Any]:
         """The arguments of the API call; what was not asked for is left to the provider."""
-        limit = (
-            "max_completion_tokens" if HOME in str(self._client.base_url) else "max_tokens"
-        )  # others know the old one
+        home = HOME in str(self._client.base_url)
+        limit = "max_completion_tokens" if home else "max_tokens"  # other servers know the old name
         options = {
             "tools": list(request.tools) or None,
             "temperature": request.temperature,

@@ -1,5 +1,7 @@
 """The OpenAI backend: the real SDK against a strict provider over HTTP."""
 
+from contextlib import closing
+
 import openai
 import pytest
 
@@ -14,13 +16,18 @@ TOOL = {"type": "function", "function": {"name": "find", "parameters": {"type": 
 
 
 @pytest.fixture
-def reach(monkeypatch):
+def reach():
     """A model at the address of a provider; the SDK's own retries are off, so that each failure shows."""
+    made = []
 
-    def connected(url, name="gpt-x"):
-        return OpenAIModel(name, openai.OpenAI(base_url=f"{url}/v1", api_key="k", max_retries=0))
+    def connected(url, **options):
+        client = openai.OpenAI(base_url=f"{url}/v1", api_key="k", max_retries=0, **options)
+        made.append(OpenAIModel("gpt-x", client))
+        return made[-1]
 
-    return connected
+    yield connected
+    for model in made:
+        model.close()
 
 
 def test_an_answer_comes_whole_with_usage(reach):
@@ -115,12 +122,12 @@ def test_odd_answers_are_answers(reach):
         assert len(reach(url).complete(ASK).text) == 10_000_000
 
 
-def test_a_slow_server_is_a_timeout():
+def test_a_slow_server_is_a_timeout(reach):
     """A server that says nothing within the client's time must fail as a retryable time-out."""
     with StrictProvider(fail={1: "timeout"}, hang_s=20).serve() as url:
-        client = openai.OpenAI(base_url=f"{url}/v1", api_key="k", max_retries=0, timeout=0.2)
+        model = reach(url, timeout=0.2)
         with pytest.raises(ModelFailed) as caught:
-            OpenAIModel("gpt-x", client).complete(ASK)
+            model.complete(ASK)
     assert caught.value.retryable
     assert caught.value.status is None
 
@@ -146,8 +153,9 @@ def test_address_key_and_model_come_from_the_environment(monkeypatch, name):
     with provider.serve() as url:
         monkeypatch.setenv(name, f"{url}/v1")
         monkeypatch.setenv("MODEL_NAME", "from-env")
-        assert load().complete(ASK).text == "answer 1"
-        load("said").complete(ASK)
+        with closing(load()) as unnamed, closing(load("said")) as named:
+            assert unnamed.complete(ASK).text == "answer 1"
+            named.complete(ASK)
     assert [request.model for request in provider.requests] == ["from-env", "said"]
 
 
