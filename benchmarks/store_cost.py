@@ -27,10 +27,40 @@ from novelo.stores.sqlite import Database, SQLiteStore
 MOST_CPU, MOST_CPU_SEARCH, MOST_BYTES = 2.5, 4.0, 2.5
 TAIL = 27  # rows that a context of ten turns reads
 NOW = 1.8e9
-WORDS = (
-    "pedido entrega prazo produto cliente compra pagamento boleto cartão crédito parcela fatura cobrança estorno desconto "
-    "cupom frete rota estoque loja vendedor gerente sistema senha conta mensagem resposta endereço rua bairro número portaria"
-).split()
+WORDS = [
+    "pedido",
+    "entrega",
+    "prazo",
+    "produto",
+    "cliente",
+    "compra",
+    "pagamento",
+    "boleto",
+    "cartão",
+    "crédito",
+    "parcela",
+    "fatura",
+    "cobrança",
+    "estorno",
+    "desconto",
+    "cupom",
+    "frete",
+    "rota",
+    "estoque",
+    "loja",
+    "vendedor",
+    "gerente",
+    "sistema",
+    "senha",
+    "conta",
+    "mensagem",
+    "resposta",
+    "endereço",
+    "rua",
+    "bairro",
+    "número",
+    "portaria",
+]
 
 
 def sentences(rng: random.Random, size: int) -> str:

@@ -291,8 +291,7 @@ def _alive(holder: str) -> bool:
     if f"{host}|{boot}" != _machine() or boot == "-" or not pid.isdigit():
         return True
     if int(pid) == os.getpid():
-        found = _LIVE.get(name)
-        return found is not None and found.busy
+        return name in _LIVE
     return _started(int(pid)) == started
 
 

@@ -8,9 +8,9 @@
     I7  the same key gives the same positions and the same text
     I8  positions and epochs of acknowledged turns never go back
 
-I5 (a summary equals a fold of its range) comes with summaries. All tables are read in one snapshot: three reads in three
-snapshots once showed a violation that was none. A run must also have acknowledged a least number of turns: a system that
-has stopped loses nothing.
+I5 (a summary equals a fold of its range) comes with summaries. All tables are read in one snapshot: three reads in
+three snapshots once showed a violation that was none. A run must also have acknowledged a least number of turns: a
+system that has stopped loses nothing.
 
 Answers in these tests say what they were computed from: `seen=<digest of the last answer in the context>`.
 """
@@ -68,12 +68,16 @@ def snapshot(connection):
     """All tables in one snapshot."""
     connection.execute("BEGIN")
     try:
-        threads = {r[0]: r[1:] for r in connection.execute("SELECT thread, head, epoch, status, thread_id FROM threads")}
+        threads = {
+            r[0]: r[1:] for r in connection.execute("SELECT thread, head, epoch, status, thread_id FROM threads")
+        }
         entries = defaultdict(list)
         for row in connection.execute("SELECT thread, position, role, body FROM entries ORDER BY thread, position"):
             entries[row[0]].append(row[1:])
         turns = defaultdict(list)
-        for row in connection.execute("SELECT thread, first, last, status, epoch, key FROM turns ORDER BY thread, first"):
+        for row in connection.execute(
+            "SELECT thread, first, last, status, epoch, key FROM turns ORDER BY thread, first"
+        ):
             turns[row[0]].append(row[1:])
     finally:
         connection.execute("COMMIT")
@@ -128,7 +132,9 @@ def _check_thread(found, key, head, epoch, status, rows, turns):
         if ROLES[role] == "assistant" and "seen=" in text:
             if f"seen={digest(last_answer)} " not in text:
                 found.broken("I4", f"{name}: the answer at {position} was computed from another history")
-            if ROLES[rows[position - 1][1]] == "user" and not text.endswith(f"asked={digest(text_of(rows[position - 1][2]))}"):
+            if ROLES[rows[position - 1][1]] == "user" and not text.endswith(
+                f"asked={digest(text_of(rows[position - 1][2]))}"
+            ):
                 found.broken("I4", f"{name}: the answer at {position} answers another question")
             last_answer = text
     for i, (first, last, state, turn_epoch, _) in enumerate(turns):

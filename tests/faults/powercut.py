@@ -1,7 +1,7 @@
 """A disk in memory that can lose its power: SQLite writes to it through apsw, and a cut keeps only what was synced.
 
-Of what was written since the last sync each 512-byte sector survives or not by chance, and the last one may be torn. A cut
-is an exception at a chosen write or sync; the image of the disk at that moment is what the next process finds.
+Of what was written since the last sync each 512-byte sector survives or not by chance, and the last one may be torn.
+A cut is an exception at a chosen write or sync; the image of the disk at that moment is what the next process finds.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 
 import pytest
+
 from faults.checker import check, read_log
 from faults.working import forked, keep_talking
 
@@ -32,7 +33,7 @@ def test_kill_9(tmp_path):
     due = dict.fromkeys(running, time.monotonic() + 0.5)
     done = 0
     deadline = time.monotonic() + (1200 if LONG else 240)
-    while done < kills and time.monotonic() < deadline:
+    while (done < kills or acknowledged(log) < least) and time.monotonic() < deadline:
         name = min(due, key=due.get)
         time.sleep(max(0, due[name] - time.monotonic()))
         os.kill(running[name], signal.SIGKILL)
@@ -48,9 +49,14 @@ def test_kill_9(tmp_path):
         assert reap(forked(keep_talking, url, log, name, threads, count=1)) == 0
     acks = read_log(log)
     found = check(tmp_path / "a.db", acks, least=least)
-    print(f"T1: {done} kills, {len(acks)} acknowledged, {sum(a['replayed'] for a in acks)} replayed, {found.entries} entries")
+    print(f"T1: {done} kills, {len(acks)} acknowledged, {sum(a['replayed'] for a in acks)} replayed")
     assert found.violations == []
     assert done >= kills
+
+
+def acknowledged(log):
+    """How many lines of a log tell of an acknowledged turn."""
+    return log.read_bytes().count(b'"ack"') if log.exists() else 0
 
 
 def zombie_run(tmp_path, pauses):
@@ -97,9 +103,16 @@ def test_zombie_writer_without_the_fence_is_caught(tmp_path, monkeypatch):
     unfenced = reading.Q["append"].replace("AND epoch = ?2", "AND ?2 >= 0")
     assert unfenced != reading.Q["append"]
     monkeypatch.setitem(store.Q, "append", unfenced)
-    acks, _ = zombie_run(tmp_path, 220)
-    found = check(tmp_path / "a.db", acks, least=1)
-    assert [v for v in found.violations if v.startswith(("I1", "I3", "I4"))]
+    broken = []
+    for attempt in range(4):  # what a stopped writer hits is chance
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        acks, _ = zombie_run(folder, 150)
+        found = check(folder / "a.db", acks, least=1)
+        broken += [v for v in found.violations if v.startswith(("I1", "I3", "I4"))]
+        if broken:
+            break
+    assert broken
 
 
 @pytest.mark.timeout(300)
@@ -108,7 +121,10 @@ def test_many_writers_on_one_thread(tmp_path, writers):
     """T4: writers in 2 to 8 processes on one thread lose no update."""
     each = (8000 if LONG else 2000) // writers
     url, log = f"sqlite:///{tmp_path}/a.db", tmp_path / "log"
-    pids = [forked(keep_talking, url, log, f"w{i}", ["t"], count=each, policy="window:4turns", queue_s=240.0) for i in range(writers)]
+    pids = [
+        forked(keep_talking, url, log, f"w{i}", ["t"], count=each, policy="window:4turns", queue_s=240.0)
+        for i in range(writers)
+    ]
     assert [reap(pid) for pid in pids] == [0] * writers
     acks = read_log(log)
     found = check(tmp_path / "a.db", acks, least=each * writers)
@@ -152,7 +168,7 @@ def shifted(url, log, name, threads, seconds, count, **options):
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("off_s", [-3600, 86_400])
 def test_wrong_clocks(tmp_path, off_s):
-    """T10: one of two processes has a clock an hour behind or a day ahead, stepping; nothing is lost, and all goes on."""
+    """T10: one of two processes has a clock an hour behind or a day ahead; nothing is lost, and all goes on."""
     url, log = f"sqlite:///{tmp_path}/a.db", tmp_path / "log"
     count = 300
     pids = [

@@ -8,9 +8,8 @@ import random
 import time
 from pathlib import Path
 
-from faults.checker import answer_to
-
 import novelo
+from faults.checker import answer_to
 from novelo import StoreError
 
 
@@ -69,7 +68,14 @@ def keep_talking(url, log_path, worker, threads, *, seed=0, count=None, think=No
         try:
             ack = take_turn(memory, thread, pending[1], pending[2], worker, think=think)
         except StoreError as error:
-            log.write(refused=type(error).__name__, worker=worker, begin=True, thread_id=pending[0], key=pending[1], question=pending[2])
+            log.write(
+                refused=type(error).__name__,
+                worker=worker,
+                begin=True,
+                thread_id=pending[0],
+                key=pending[1],
+                question=pending[2],
+            )
             time.sleep(rng.uniform(0, 0.02))  # as any client does before it asks again
             continue
         log.write(**ack)

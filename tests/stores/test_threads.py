@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 
 import pytest
-from fix_stores import new
 
+from fix_stores import new
 from novelo.errors import InvalidMessage, InvalidSpec, StorageUnavailable, ThreadErased, UnknownEntry
 from novelo.messages import Message, Other
 from novelo.stores.base import Begun, Close
@@ -67,7 +67,12 @@ def test_entries_by_position(hand):
 def test_messages_come_back_equal(hand):
     """Everything a message can hold comes back equal, with its time to the millisecond."""
     message = Message(
-        "assistant", (Other(value={"a": [1, None, "ж"]}),), name="x", id="m1", extra={"k": {"n": 1.5}}, meta={"made": "y"}
+        "assistant",
+        (Other(value={"a": [1, None, "ж"]}),),
+        name="x",
+        id="m1",
+        extra={"k": {"n": 1.5}},
+        meta={"made": "y"},
     )
     hand.add(_entry(message), created=[12.345])
     found = hand.store.range(hand.row, 0, 1)[0]
@@ -125,7 +130,14 @@ def test_facts(hand):
     hand.store.set_facts(hand.key, hand.names, 6.0, patch={"y": [2]})
     hand.store.set_facts(hand.key, hand.names, 7.0, without="x")
     row = hand.row
-    assert (row.title, row.tags, row.metadata, row.head, row.created, row.updated) == ("T", ("a", "b"), {"m": 1}, 0, 5, 7)
+    assert (row.title, row.tags, row.metadata, row.head, row.created, row.updated) == (
+        "T",
+        ("a", "b"),
+        {"m": 1},
+        0,
+        5,
+        7,
+    )
     assert hand.store.state(hand.key) == {"y": [2]}
     for wrong in ({"colour": 1}, {"state": {"x": object()}}, {"metadata": {"x": {1, object()}}}):
         with pytest.raises(InvalidSpec):
@@ -170,7 +182,7 @@ def test_threads_are_listed_and_paged(hand):
 
 
 def test_search_finds_all_words_in_any_script(hand):
-    """All the words must be there; accents, case and neighbouring signs do not matter; owners and threads are kept apart."""
+    """All the words must be there; accents and case do not matter; owners and threads are kept apart."""
     hand.add("O reembolso foi CONCLUÍDO ontem", "可以退货吗", "concluido, mas sem reembolso")
     hand.other("elsewhere", "other").add("reembolso concluído")
     found = lambda words, key=None, owner=None: sorted(  # noqa: E731

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from fix_stores import new
 
+from fix_stores import new
 from novelo.errors import KeyConflict, LeaseLost, ThreadErased, TurnClosed, UnknownEntry
 from novelo.stores.base import Begun, Busy, Call, Close
 
@@ -38,7 +38,7 @@ def test_a_live_turn_keeps_others_out(hand):
 
 
 def test_a_lapsed_lease_is_taken_over(hand):
-    """After the lease a new turn begins, the old one is interrupted, and its writer is refused whatever its clock says."""
+    """After the lease a new turn begins, the old one is interrupted, and its writer is refused from then on."""
     old = hand.begin("a", holder="one")
     hand.now += 31
     fresh = hand.begin("b", holder="two")

@@ -63,6 +63,9 @@ def main() -> None:
     except NoveloError as error:
         say(f"novelo: {error}")
         sys.exit(FAILED)
+    except (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError) as error:
+        say(f"novelo: {error.filename}: {error.strerror}")
+        sys.exit(FAILED)
     except BrokenPipeError:  # the reader of our pipe has gone: nothing more to say
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(FAILED)

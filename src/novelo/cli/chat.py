@@ -219,7 +219,7 @@ def chat(
     Example: novelo chat -c -p "strip_media + budget:8000"
     """
     from novelo.connect import model as model_of
-    from novelo.models.base import load_environment
+    from novelo.models.env import load_environment
 
     load_environment()
     name = model or default_model()

@@ -94,6 +94,7 @@ class ReferenceStore(KeptThreads):
         draft = kept.drafts.pop(first, None)
         if draft is not None and turn.status == "open":
             turn = replace(turn, last=self._put(kept, [draft], now))
+            kept.row = replace(kept.row, epoch=kept.row.epoch + 1, updated=now)
         if first != but and turn.status in ("open", "waiting"):
             turn = replace(turn, status="interrupted")
         kept.turns[first] = turn
@@ -332,6 +333,7 @@ class ReferenceStore(KeptThreads):
                     continue
                 done += 1
                 message = Message(old.role) if new is None else decode(encode(new.message))  # type: ignore[arg-type]
+                message = replace(message, role=old.role)
                 kept.entries[position] = replace(old, message=message, deleted=new is None)
                 kept.words.pop(position, None)
                 if new is not None and new.words:

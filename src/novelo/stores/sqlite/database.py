@@ -9,50 +9,71 @@ from __future__ import annotations
 
 import os
 import random
-import stat
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import apsw
 
-from novelo.errors import (
-    InvalidSpec,
-    SchemaTooNew,
-    StorageCorrupt,
-    StorageFull,
-    StorageReadOnly,
-    StorageUnavailable,
-    StoreError,
+from novelo.errors import StorageCorrupt, StorageFull, StorageReadOnly, StorageUnavailable, StoreError
+from novelo.stores.sqlite import files
+from novelo.stores.sqlite.migrations import bring_up
+
+T = TypeVar("T")
+BUSY_S = 30.0  # how long a write waits for writers of other processes before it gives up
+SCRUB_S = 2.0  # how long the log waits for readers to let it be emptied
+OPTIONS = """
+PRAGMA secure_delete = ON;
+PRAGMA foreign_keys = ON;
+PRAGMA temp_store = MEMORY;
+PRAGMA cell_size_check = ON;
+PRAGMA journal_size_limit = 4194304;
+"""
+_SAID: tuple[tuple[tuple[type[Exception], ...], type[StoreError], str], ...] = (
+    ((apsw.FullError,), StorageFull, "the disk is full ({}): nothing was stored; free some space and try again"),
+    (
+        (apsw.ReadOnlyError, apsw.PermissionsError),
+        StorageReadOnly,
+        "the database cannot be written ({}): check the rights of the file and its folder",
+    ),
+    ((apsw.CorruptError, apsw.NotADBError), StorageCorrupt, "the database file is damaged ({}): restore a backup"),
+    (
+        (apsw.ConstraintError, apsw.MismatchError, UnicodeDecodeError),
+        StorageCorrupt,
+        "the database was altered outside of novelo ({}): restore a backup",
+    ),
+    (
+        (apsw.BusyError, apsw.LockedError),
+        StorageUnavailable,
+        f"another process kept the database locked for more than {BUSY_S:g} s ({{}}): try again",
+    ),
 )
 
-SCHEMA = 1
-BUSY_S = 30.0  # how long a write waits for writers of other processes before it gives up
-PACKAGE = "novelo.stores.sqlite"
 
-
-def translated(error: apsw.Error) -> StoreError:
+def translated(error: Exception) -> StoreError:
     """The error of ours for one of SQLite's."""
-    text = str(error)
-    if isinstance(error, apsw.FullError):
-        return StorageFull(f"the disk is full ({text}): nothing was stored; free some space and try again")
-    if isinstance(error, apsw.ReadOnlyError):
-        return StorageReadOnly(f"the database cannot be written ({text}): check the rights of the file and its folder")
-    if isinstance(error, (apsw.CorruptError, apsw.NotADBError)):
-        return StorageCorrupt(f"the database file is damaged ({text}): restore a backup")
-    if isinstance(error, (apsw.BusyError, apsw.LockedError)):
-        return StorageUnavailable(f"another process kept the database locked for more than {BUSY_S:g} s: try again")
-    return StorageUnavailable(f"the database cannot be used ({type(error).__name__}: {text})")
+    for kinds, ours, text in _SAID:
+        if isinstance(error, kinds):
+            said = "text that is no UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+            return ours(text.format(said))
+    return StorageUnavailable(f"the database cannot be used ({type(error).__name__}: {error})")
 
 
 class Database:
     """One file, or memory, and a pool of connections; writers of this process take turns."""
 
-    def __init__(self, path: str, *, vfs: str | None = None, synchronous: str = "FULL", exclusive: bool = False) -> None:
+    def __init__(
+        self,
+        path: str,
+        *,
+        vfs: str | None = None,
+        synchronous: str = "FULL",
+        exclusive: bool = False,
+        ballast_bytes: int | None = None,
+    ) -> None:
         """Open the file, make or migrate its schema, and set every connection up for durability.
 
         Args:
@@ -60,174 +81,211 @@ class Database:
             vfs: SQLite's file layer, for fault tests.
             synchronous: FULL; anything less can lose what was acknowledged.
             exclusive: for one process only, where the file layer has no shared memory.
+            ballast_bytes: held back for erasures on a full disk; None is 4 MiB once the file has 64 MiB.
         Raises:
-            StorageUnavailable, StorageReadOnly, StorageCorrupt: the file cannot be opened.
+            StorageUnavailable, StorageReadOnly, StorageFull, StorageCorrupt: the file cannot be opened.
             SchemaTooNew: a newer version wrote it.
         """
         self.path = path
         self.read_only = False
         self._vfs, self._synchronous, self._exclusive = vfs, synchronous, exclusive
         self._free: list[apsw.Connection] = []
-        self._all: list[apsw.Connection] = []
         self._lock = threading.Lock()
         self._writing = threading.RLock()
-        self._closed = False
-        if path and vfs is None:
-            _make_file(Path(path))
-        with self.translating():
+        self._only = None if path else threading.RLock()  # memory lives in one connection
+        self._mine = threading.local()
+        self._process = os.getpid()
+        self._closed = self._unclean = False
+        on_disk = bool(path) and vfs is None
+        if on_disk:
+            files.make(Path(path))
+        self._file = files.identity(path) if on_disk else None
+        self._ballast = files.Ballast(path, ballast_bytes if on_disk else 0)
+        with _ours():
             connection = self._connect()
-            self._prepare(connection)
-            self._free.append(connection)
+            bring_up(connection, self.read_only)
+        self._free.append(connection)
+        if not self.read_only:
+            self._ballast.lay()
 
-    @contextmanager
-    def translating(self) -> Iterator[None]:
-        """SQLite's errors become ours."""
-        try:
-            yield
-        except apsw.Error as error:
-            raise translated(error) from error
-
+    # ------------------------------------------------------------------------------------------ lending
     @contextmanager
     def reading(self) -> Iterator[apsw.Connection]:
-        """A connection; each statement sees one snapshot."""
+        """A connection; each statement sees one snapshot, inside of `snapshot` all of them the same."""
+        held = getattr(self._mine, "connection", None)
+        if held is not None:
+            with _ours():
+                yield held
+            return
         connection = self._take()
         try:
             yield connection
-        except apsw.Error as error:
+        except (apsw.Error, UnicodeDecodeError) as error:
             raise translated(error) from error
         finally:
-            self._free.append(connection)
+            self._give_back(connection)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Everything that this thread reads inside sees one state of the database."""
+        if getattr(self._mine, "connection", None) is not None:
+            yield
+            return
+        with self.reading() as connection:
+            connection.execute("BEGIN")
+            self._mine.connection = connection
+            try:
+                yield
+            finally:
+                self._mine.connection = None
+                _roll_back(connection)
 
     @contextmanager
     def writing(self) -> Iterator[apsw.Connection]:
         """A connection inside an immediate transaction: committed at the end, or rolled back whole."""
         if self.read_only:
             raise StorageReadOnly("the database was opened read-only: its folder cannot be written")
+        if getattr(self._mine, "connection", None) is not None:
+            raise StorageUnavailable("a snapshot is for reading: leave it before you write")
         with self._writing:
             connection = self._take()
             try:
                 connection.execute("BEGIN IMMEDIATE")
                 try:
                     yield connection
-                except BaseException:
-                    self._roll_back(connection)
-                    raise
-                try:
+                    self._check_file()
                     connection.execute("COMMIT")
                 except BaseException:
-                    self._roll_back(connection)
+                    _roll_back(connection)
                     raise
-            except apsw.Error as error:
+            except (apsw.Error, UnicodeDecodeError) as error:
                 raise translated(error) from error
             finally:
-                self._free.append(connection)
+                self._give_back(connection)
 
-    def _roll_back(self, connection: apsw.Connection) -> None:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
+    def _check_file(self) -> None:
+        if self._file is not None and files.identity(self.path) != self._file:
+            raise StorageUnavailable(
+                f"the database {self.path} was removed or replaced while it was open: nothing was stored; open it again"
+            )
 
     def _take(self) -> apsw.Connection:
-        try:
-            return self._free.pop()
-        except IndexError:
-            pass
-        if self._closed:
+        if self._process != os.getpid():
+            raise StorageUnavailable("the database was opened before this process was forked: open it again here")
+        if self._only is not None:
+            self._only.acquire()
+        with self._lock:
+            if not self._closed and self._free:
+                return self._free.pop()
+        if self._closed or not self.path:
+            if self._only is not None:
+                self._only.release()
             raise StorageUnavailable("the memory is closed: open it again")
-        if not self.path:  # memory lives in one connection: wait for it
-            while not self._free:
-                time.sleep(0.0005)
-                if self._closed:
-                    raise StorageUnavailable("the memory is closed: open it again")
-            return self._take()
-        with self.translating():
+        with _ours():
             return self._connect()
 
-    def _connect(self) -> apsw.Connection:
-        flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-        name = self.path or ":memory:"
-        if self.read_only:
-            name, flags = (
-                f"file:{Path(self.path).resolve().as_posix()}?immutable=1",
-                apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI,
-            )
-        connection = apsw.Connection(name, flags=flags, vfs=self._vfs, statementcachesize=100)
-        connection.set_busy_handler(_Patience())
-        if not self.read_only:
-            try:
-                self._set_up(connection)
-            except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.IOError):
-                connection.close()
-                if not self._can_be_read_only():
-                    raise
-                self.read_only = True
-                return self._connect()
+    def _give_back(self, connection: apsw.Connection) -> None:
         with self._lock:
-            self._all.append(connection)
+            if not self._closed:
+                self._free.append(connection)
+        if self._closed:
+            connection.close()
+        if self._only is not None:
+            self._only.release()
+
+    # ------------------------------------------------------------------------------------------ opening
+    def _connect(self) -> apsw.Connection:
+        if self.read_only:
+            name = f"file:{Path(self.path).resolve().as_posix()}?immutable=1"
+            return apsw.Connection(name, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+        flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+        connection = apsw.Connection(self.path or ":memory:", flags=flags, vfs=self._vfs, statementcachesize=200)
+        connection.set_busy_handler(_Patience())
+        try:
+            self._set_up(connection)
+        except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.IOError) as error:
+            connection.close()
+            if not self._may_be_read_only(error):
+                raise
+            self.read_only = True
+            return self._connect()
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def _set_up(self, connection: apsw.Connection) -> None:
+        connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+        connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
         if self._exclusive:
             connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute(f"PRAGMA synchronous = {self._synchronous}")
-        connection.execute("PRAGMA secure_delete = ON")
-        connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("PRAGMA temp_store = MEMORY")
-        connection.execute("PRAGMA journal_size_limit = 4194304")
+        deadline = time.monotonic() + BUSY_S
+        while True:  # two processes that make a file's log at once are told "busy" without waiting
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+                break
+            except apsw.BusyError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(random.uniform(0.001, 0.01))  # noqa: S311
+        connection.execute(f"PRAGMA synchronous = {self._synchronous};{OPTIONS}")
 
-    def _can_be_read_only(self) -> bool:
-        """A WAL database can be read without writing only if nobody can be writing it: no log beside it, no rights."""
+    def _may_be_read_only(self, error: Exception) -> bool:
+        """A WAL database can be read without its log only if nobody can be writing it: no log beside it, no rights."""
         path = Path(self.path)
         log = path.with_name(path.name + "-wal")
-        return path.exists() and not (log.exists() and log.stat().st_size) and not os.access(path.parent, os.W_OK)
-
-    def _prepare(self, connection: apsw.Connection) -> None:
-        """Make the schema, or lead an older one to this one."""
-        from novelo.stores.sqlite.migrations import migrate
-
-        found = schema_version(connection)
-        if found > SCHEMA:
-            raise SchemaTooNew(
-                f"the database has schema {found}, this version knows up to {SCHEMA}: upgrade novelo", found=found
-            )
-        if found == SCHEMA:
-            return
-        if self.read_only:
+        if self._vfs is not None or not path.exists() or os.access(path.parent, os.W_OK):
+            return False
+        if log.exists() and log.stat().st_size:
             raise StorageReadOnly(
-                f"the database has schema {found} and its folder cannot be written: {SCHEMA} is needed"
-            )
-        connection.execute("BEGIN EXCLUSIVE")
-        try:
-            found = schema_version(connection)  # another process may have been quicker
-            if found == 0:
-                create(connection)
-            else:
-                migrate(connection, found, SCHEMA)
-            connection.execute("COMMIT")
-        except BaseException:
-            self._roll_back(connection)
-            raise
+                f"the folder of {path} cannot be written, and the newest turns are in the log beside it: "
+                "give write access, or copy both files to a folder that can be written"
+            ) from error
+        return True
 
+    # ------------------------------------------------------------------------------------------ leaving nothing behind
     def scrub(self) -> bool:
         """Write the log into the file and empty it, so that nothing removed is left; False if a reader blocks it."""
-        if not self.path:
+        if not self.path or self.read_only:
             return True
-        deadline = time.monotonic() + 2.0
+        deadline = time.monotonic() + SCRUB_S
         with self._writing, self.reading() as connection:
             while True:
-                busy, _, _ = next(iter(connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")))
+                busy = next(iter(connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")))[0]
                 if not busy or time.monotonic() > deadline:
-                    return not busy
-                time.sleep(0.02)
+                    break
+                time.sleep(random.uniform(0.005, 0.03))  # noqa: S311
+        self._unclean = bool(busy)
+        return not busy
+
+    def with_room(self, work: Callable[[], T]) -> T:
+        """Do work that must pass on a full disk too: the ballast is given back, and the work is done again."""
+        try:
+            return work()
+        except StorageFull:
+            if not self._ballast.drop():
+                raise
+            return work()
+        finally:
+            self._ballast.lay()
 
     def close(self) -> None:
-        """Close all connections; the last one writes the log into the file and removes it."""
-        self._closed = True
+        """Close all connections; the last one writes the log into the file and removes it.
+
+        A connection that is lent out at this moment is closed when it comes back.
+        """
+        if self._closed:
+            return
+        if self._unclean:
+            try:
+                self.scrub()
+            except StoreError:
+                self._unclean = True  # a reader, a full disk: the log goes with the last connection of all
         with self._lock:
-            for connection in self._all:
-                connection.close()
-            self._all.clear()
-            self._free.clear()
+            self._closed = True
+            free, self._free = self._free, []
+        for connection in free:
+            connection.close()
 
 
 class _Patience:
@@ -245,43 +303,14 @@ class _Patience:
         return True
 
 
-def _make_file(path: Path) -> None:
-    """An owner-only file in a folder that is there."""
-    if str(path).startswith("\\\\") or "\x00" in str(path):
-        raise InvalidSpec(f"database path {str(path)!r}: expected a file's path on this machine")
+@contextmanager
+def _ours() -> Iterator[None]:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists():
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR, stat.S_IRUSR | stat.S_IWUSR))
-    except OSError as error:
-        raise StorageUnavailable(f"the database {path} cannot be made: {error.strerror}") from error
-    if path.is_dir():
-        raise StorageUnavailable(f"{path} is a folder; give a file in it, such as {path / 'chat.db'}")
+        yield
+    except (apsw.Error, UnicodeDecodeError) as error:
+        raise translated(error) from error
 
 
-def schema_version(connection: apsw.Connection) -> int:
-    """The schema's number; 0 for an empty file.
-
-    Raises:
-        StorageCorrupt: another program's database.
-    """
-    names = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if not names:
-        return 0
-    if "meta" not in names:
-        raise StorageCorrupt("the file is a database of another program: choose another file")
-    rows = list(connection.execute("SELECT value FROM meta WHERE name = 'schema'"))
-    return int(rows[0][0]) if rows else 0
-
-
-def create(connection: apsw.Connection) -> None:
-    """The schema of a fresh database, and its secret."""
-    connection.execute(resources.files(PACKAGE).joinpath("schema.sql").read_text("utf-8"))
-    connection.execute("INSERT INTO meta VALUES ('schema', ?), ('secret', ?)", (SCHEMA, os.urandom(32)))
-
-
-def named(connection: apsw.Connection, query: str, values: tuple[Any, ...]) -> Iterator[dict[str, Any]]:
-    """Rows as dicts by column name."""
-    cursor = connection.execute(query, values)
-    for row in cursor:
-        yield dict(zip((d[0] for d in cursor.get_description()), row, strict=True))
+def _roll_back(connection: apsw.Connection) -> None:
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import apsw
@@ -13,7 +14,8 @@ from novelo.stores import search as words_of
 from novelo.stores.base import Call, Hit, StoredEntry, ThreadRow, TurnRow
 from novelo.stores.rules import thread_key
 from novelo.stores.sql import statements
-from novelo.stores.sqlite.database import PACKAGE, Database
+from novelo.stores.sqlite.database import Database
+from novelo.stores.sqlite.migrations import PACKAGE
 from novelo.stores.sqlite.rows import Facts, from_row, unsealed
 
 Q = statements(PACKAGE)
@@ -37,8 +39,16 @@ class Reading:
         return thread_key(self._secret, owner, thread_id)
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close all connections; the last one of a file leaves no log behind."""
         self.database.close()
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Reads of this thread of execution inside see one state of the store."""
+        return self.database.snapshot()
+
+    def scrub(self) -> bool:
+        """Nothing of what was removed is left in any file; False if a reader is in the way."""
+        return self.database.scrub()
 
     def thread(self, key: bytes) -> ThreadRow | None:
         """The thread's facts; None if there is no such thread."""
@@ -57,6 +67,7 @@ class Reading:
         """Entries below a position, newest first."""
         with self.database.reading() as connection:
             out: list[StoredEntry] = []
+            before = min(before, thread.head)
             while len(out) < limit and before > 0:
                 rows = self._rows(connection, thread, before, limit, newest=True)
                 before = rows[-1].position

@@ -53,6 +53,8 @@ class SQLiteStore(Changes):
                 self._hide(db, key, [(earlier.first, earlier.last + 1)], lease.now)
             if hide_from is not None:
                 self._hide(db, key, [(hide_from, thread.head)], lease.now)
+            if earlier is not None or hide_from is not None:
+                thread, _, _ = self._ensure(db, key, names, lease.now)
             return self._take(db, thread, state, question, lease, idempotency, earlier)
 
     def _turn_of(self, db: apsw.Connection, key: bytes, idempotency: tuple[str, bytes] | None) -> TurnRow | None:
@@ -135,6 +137,7 @@ class SQLiteStore(Changes):
             holder=lease.holder,
             lease_until=until,
             open_turn=first,
+            updated=lease.now,
         )
         turn = TurnRow(first, first, "open", idempotency[0] if idempotency else None, epoch, lease.now)
         return Begun(thread, turn, state, rejoined=earlier is not None)

@@ -1,0 +1,206 @@
+"""Random operations on two stores at once: whatever the reference does, SQLite does."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from fix_stores import new
+from novelo.errors import StoreError
+from novelo.messages import Message
+from novelo.stores.base import Begun, Busy, Call, Close, Lease
+from novelo.stores.reference import ReferenceStore
+from novelo.stores.sqlite import Database, SQLiteStore
+
+NAMES = [("", "a"), ("", "b"), ("ana", "a"), ("ana", "c")]
+WORDS = ["olá", "退货", "concluído", "x"]
+names = st.sampled_from(NAMES)
+texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map(" ".join)
+places = st.integers(0, 12)
+roles = st.sampled_from(["user", "assistant", "system", "tool"])
+
+
+class TwoStores(RuleBasedStateMachine):
+    """The reference and SQLite in memory, told the same things at the same times."""
+
+    def __init__(self):
+        super().__init__()
+        self.stores = [ReferenceStore(), SQLiteStore(Database(""))]
+        self.now = 1000.0
+        self.turns = []  # (name, epoch, first), newest last
+
+    def teardown(self):
+        """Close both."""
+        for store in self.stores:
+            store.close()
+
+    def both(self, act):
+        """Do the same in both; they must agree, in their errors too."""
+        one, two = (self._done(act, store) for store in self.stores)
+        assert one == two, (one, two)
+        return one
+
+    def _done(self, act, store):
+        try:
+            return _comparable(act(store, lambda name: store.key_of(*name)))
+        except StoreError as error:
+            return type(error).__name__
+        except ValueError as error:
+            return type(error).__name__
+
+    def lease(self, holder):
+        """A lease as of now."""
+        return Lease(holder, 30.0, self.now)
+
+    @rule(seconds=st.sampled_from([0.0, 1.0, 40.0]))
+    def wait(self, seconds):
+        """Time passes; sometimes longer than a lease."""
+        self.now += seconds
+
+    @rule(name=names, text=texts, key=st.sampled_from([None, "k1", "k2"]), mode=st.sampled_from(["queue", "interrupt"]),
+          holder=st.sampled_from(["me", "you"]), hide_from=st.none() | places)  # fmt: skip
+    def begin(self, name, text, key, mode, holder, hide_from):
+        """Ask something."""
+        done = self.both(lambda s, k: s.begin(
+            k(name), name, new(text), self.lease(holder), idempotency=None if key is None else (key, b"r"), mode=mode,
+            hide_from=hide_from,
+        ))  # fmt: skip
+        self._note(name, done)
+
+    def _note(self, name, done):
+        if isinstance(done, tuple) and done[0] == "begun" and not done[-2]:
+            self.turns.append((name, done[2], done[3]))
+
+    @rule(name=names, first=places, mode=st.sampled_from(["queue", "interrupt"]))
+    def reopen(self, name, first, mode):
+        """Take a turn up again."""
+        self._note(name, self.both(lambda s, k: s.reopen(k(name), first, self.lease("me"), mode=mode)))
+
+    @precondition(lambda self: self.turns)
+    @rule(back=st.integers(0, 2), said=st.lists(texts, max_size=2), role=st.sampled_from(["assistant", "user", "tool"]),
+          close=st.sampled_from([None, "done", "failed", "waiting"]), state=st.none() | st.just({"n": [1]}))  # fmt: skip
+    def step(self, back, said, role, close, state):
+        """Append to a turn, the newest or an older one."""
+        name, epoch, first = self.turns[max(-1 - back, -len(self.turns))]
+        self.both(lambda s, k: s.append(
+            k(name), epoch, first, [new(t, role) for t in said], self.now, state=state, holder="me",
+            close=None if close is None else Close(close, b"{}"), calls=[Call(input=3)], lease_until=self.now + 30,
+        ))  # fmt: skip
+
+    @precondition(lambda self: self.turns)
+    @rule(back=st.integers(0, 2), text=st.none() | texts)
+    def keep_draft(self, back, text):
+        """Renew a lease, and keep what was streamed."""
+        name, epoch, first = self.turns[max(-1 - back, -len(self.turns))]
+        draft = None if text is None else new(text, "assistant", meta={"partial": True})
+        self.both(lambda s, k: s.keep_draft(k(name), epoch, first, draft, self.now + 30))
+
+    @rule(name=names, said=st.lists(st.tuples(roles, texts), min_size=1, max_size=4), hide_from=st.none() | places)
+    def add(self, name, said, hide_from):
+        """Messages outside of turns."""
+        made = [new(text, role) for role, text in said]
+        self.both(lambda s, k: s.add(k(name), name, made, self.lease("me"), hide_from=hide_from))
+
+    @rule(name=names)
+    def reap(self, name):
+        """Close what was abandoned."""
+        self.both(lambda s, k: s.reap(k(name), self.lease("me")))
+
+    @rule(name=names, facts=st.fixed_dictionaries({}, optional={
+        "title": texts, "tags": st.just(["t"]), "metadata": st.just({"m": 1}), "state": st.just({"s": 1}),
+    }))  # fmt: skip
+    def facts(self, name, facts):
+        """Note something about a thread."""
+        self.both(lambda s, k: s.set_facts(k(name), name, self.now, **facts))
+
+    @rule(name=names, patch=st.dictionaries(st.sampled_from("xy"), st.integers(0, 3)), gone=st.sampled_from("xyz"))
+    def patch(self, name, patch, gone):
+        """Change single keys of the state."""
+        self.both(lambda s, k: s.set_facts(k(name), name, self.now, patch=patch))
+        self.both(lambda s, k: s.set_facts(k(name), name, self.now, without=gone))
+
+    @rule(name=names, positions=st.lists(places, max_size=3), on=st.booleans())
+    def pin(self, name, positions, on):
+        """Pin or unpin."""
+        self.both(lambda s, k: s.pin(k(name), positions, on))
+
+    @rule(name=names, start=places, size=st.integers(0, 4), on=st.booleans())
+    def hide(self, name, start, size, on):
+        """Hide or show."""
+        self.both(lambda s, k: s.hide(k(name), [(start, start + size)], on, self.now))
+
+    @rule(name=names, position=places, text=st.none() | texts)
+    def rewrite(self, name, position, text):
+        """Delete or redact."""
+        made = None if text is None else new(text)
+
+        def act(store, key):
+            row = store.thread(key(name))
+            return None if row is None else store.rewrite(row, {position: made}, self.now)
+
+        self.both(act)
+
+    @rule(parent=names, name=names, at=places)
+    def fork(self, parent, name, at):
+        """Fork."""
+
+        def act(store, key):
+            row = store.thread(key(parent))
+            return None if row is None else store.fork(row, key(name), name, at, self.now)
+
+        self.both(act)
+
+    @rule(name=names, forks=st.sampled_from(["erase", "keep"]))
+    def erase(self, name, forks):
+        """Erase."""
+        self.both(lambda s, k: s.erase(k(name), self.now, forks=forks))
+
+    @invariant()
+    def alike(self):
+        """Both hold the same, down to the last column."""
+        one, two = map(_everything, self.stores)
+        assert one == two
+
+
+def _everything(store):
+    out = []
+    for name in NAMES:
+        key = store.key_of(*name)
+        row = store.thread(key)
+        out.append([_comparable(row), store.state(key), store.pins(key), _comparable(store.turns(key))])
+        if row is not None:
+            entries = store.range(row, 0, 99, hidden=True)
+            assert [e.position for e in entries] == list(range(row.head))
+            assert entries == list(reversed(store.tail(row, 99, 99, hidden=True)))
+            out += [entries, store.range(row, 0, 99), store.find(row, ["x"])]
+    out.append(sorted((o, t, c.input, c.turn or 0) for o, t, c in store.calls(None)))
+    out += [sorted((h.thread_id, h.owner, h.entry.position) for h in store.search([w], None, None, 999))
+            for w in ("ola", "退货", "concluido")]  # fmt: skip
+    return out
+
+
+def _comparable(value):
+    """What both stores must agree on; keys are made with each one's own secret."""
+    if isinstance(value, list):
+        return [_comparable(one) for one in value]
+    if isinstance(value, Begun):
+        return ("begun", _comparable(value.thread), value.turn.epoch, value.turn.first, value.turn.last, value.state,
+                value.replayed, value.rejoined)  # fmt: skip
+    if isinstance(value, Busy):
+        return ("busy", value.holder, value.lease_until, value.same_key)
+    if hasattr(value, "content_version"):
+        return (value.owner, value.thread_id, value.head, value.turns, value.opening, value.running, value.epoch,
+                value.holder, value.lease_until, value.open_turn, value.status, value.title, value.tags, value.metadata,
+                value.parent is None, value.fork_at, value.hidden, value.pinned, value.created, value.updated)  # fmt: skip
+    if hasattr(value, "beyond"):
+        return (value.rows, value.forks, value.pending)
+    assert not isinstance(value, Message)
+    return value
+
+
+TestTwoStores = TwoStores.TestCase
+TestTwoStores.__doc__ = "After any run of operations SQLite holds what the reference holds."
+TestTwoStores.settings = settings(
+    max_examples=25, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
