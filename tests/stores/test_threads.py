@@ -292,8 +292,8 @@ def test_nothing_is_written_when_a_step_cannot_be(hand):
     assert isinstance(begun, Begun)
     with pytest.raises(InvalidMessage):
         hand.store.append(
-            hand.key, begun.turn.epoch, 0, [new("ok", "assistant"), _entry(Message("assistant", extra={"x": object()}))],
-            hand.now, close=Close("done"),
+            hand.key, begun.turn.epoch, 0, [new("ok"), _entry(Message("assistant", extra={"x": object()}))], hand.now,
+            close=Close("done"),
         )  # fmt: skip
     assert hand.texts() == ["q"] and hand.row.open_turn == 0
     hand.append(begun, "a")
