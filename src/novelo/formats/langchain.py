@@ -3,7 +3,8 @@
 `to_langchain(from_langchain(m)) == m` for human, AI, system, tool, function and chat messages. What has no field of
 ours (`additional_kwargs`, `response_metadata`, an artifact) stays in `extra`; `meta["form"] == "langchain"` says whose.
 
-- A chunk is read as the message that it amounts to. `RemoveMessage` is no message but an order to a graph: refused.
+- A chunk is read as the message that it amounts to; of a call that was cut off LangChain guesses the arguments, here
+  they stay what the model wrote. `RemoveMessage` is no message but an order to a graph: refused.
 - A call whose arguments could not be parsed is a call here too, with the arguments as they are: it wants an answer as
   any other. Written, it is an invalid call again, unless it has been mended.
 - A tool's artifact may be any object. It is kept as it is in memory; stored, what is not data leaves a note of its
@@ -125,12 +126,15 @@ def _content(m: Any, calls: tuple[ToolCall, ...]) -> str | tuple[Part, ...] | No
 
 def _calls(m: Any) -> tuple[ToolCall, ...]:
     out = []
+    streamed = {c.get("id"): c.get("args") for c in getattr(m, "tool_call_chunks", ())}
     for call in getattr(m, "tool_calls", ()):
         extra = {k: v for k, v in call.items() if k not in ("name", "args", "id", "type")}
         if call.get("id") is None:
             extra[_NO_ID] = True
         check_depth(extra)
-        out.append(ToolCall(call.get("id") or "", call["name"], json_text(call["args"]), extra))
+        text = streamed.get(call.get("id"))
+        arguments = text if isinstance(text, str) and _object(text) is None else json_text(call["args"])
+        out.append(ToolCall(call.get("id") or "", call["name"], arguments, extra))
     for call in getattr(m, "invalid_tool_calls", ()):
         check_depth(call)
         name, args = call.get("name") or "", call.get("args") or ""

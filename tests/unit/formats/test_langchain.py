@@ -212,6 +212,16 @@ def test_what_is_no_message_is_refused(bad, words):
         from_langchain(bad)
 
 
+def test_a_call_that_was_cut_off_is_not_guessed():
+    """A stream that broke off inside a call's arguments leaves them as written, so that nobody runs a guess."""
+    piece = {"name": "pay", "args": '{"to": "Ana", "amount": 10', "id": "c", "index": 0}
+    chunk = messages.AIMessageChunk("", tool_call_chunks=[piece])
+    assert chunk.tool_calls[0]["args"] == {"to": "Ana", "amount": 10}
+    message = from_langchain(chunk)
+    assert message.tool_calls == (ToolCall("c", "pay", piece["args"]),)
+    assert to_langchain(message).invalid_tool_calls[0]["args"] == piece["args"]
+
+
 def test_a_chunk_is_read_as_its_message():
     """What a stream added up to is the message that it amounts to."""
     chunk = messages.AIMessageChunk("a") + messages.AIMessageChunk(
