@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _WORD = re.compile(rf"[{_CJK}]+|[^\W_{_CJK}]+")
@@ -31,8 +33,7 @@ def query_words(text: str) -> list[str]:
 def _words(text: str, single: bool) -> list[str]:
     if text.isascii():
         return _WORD.findall(text.lower())
-    text = unicodedata.normalize("NFKD", text).casefold()
-    text = unicodedata.normalize("NFC", "".join(c for c in text if not unicodedata.combining(c)))
+    text = _folded(text)
     out: list[str] = []
     for word in _WORD.findall(text):
         if not _IS_CJK.match(word):
@@ -42,3 +43,54 @@ def _words(text: str, single: bool) -> list[str]:
             out.extend(word)
         out.extend(word[i : i + 2] for i in range(len(word) - 1))
     return out
+
+
+def _folded(text: str) -> str:
+    text = unicodedata.normalize("NFKD", text).casefold()
+    return unicodedata.normalize("NFC", "".join(c for c in text if not unicodedata.combining(c)))
+
+
+@lru_cache(4096)
+def _folded_sign(sign: str) -> str:
+    return _folded(sign)
+
+
+def spans(text: str, words: Sequence[str], most: int = 50) -> tuple[tuple[int, int], ...]:
+    """Where words stand in a text as it was written: (start, stop) in characters, in order, without overlap.
+
+    Args:
+        words: folded ones, as `query_words` gives them.
+        most: so many at most.
+
+    Example: "Já foi CONCLUÍDO." and ["concluido"] -> ((7, 16),).
+    """
+    text = text[:MAX_INDEXED]
+    folded, origin = [], []
+    for i, sign in enumerate(text):
+        for piece in sign.lower() if sign.isascii() else _folded_sign(sign):
+            folded.append(piece)
+            origin.append(i)
+    found: list[tuple[int, int]] = []
+    for start, stop in _stands("".join(folded), set(words)):
+        first, last = origin[start], origin[stop - 1] + 1
+        while last < len(text) and unicodedata.combining(text[last]):
+            last += 1
+        if found and first < found[-1][1]:
+            found[-1] = (found[-1][0], max(last, found[-1][1]))
+        elif len(found) == most:
+            break
+        else:
+            found.append((first, last))
+    return tuple(found)
+
+
+def _stands(folded: str, words: set[str]) -> Iterator[tuple[int, int]]:
+    for match in _WORD.finditer(folded):
+        word = match.group()
+        if word in words:
+            yield match.span()
+        elif _IS_CJK.match(word):
+            for i in range(len(word)):
+                size = 2 if word[i : i + 2] in words else 1
+                if word[i : i + size] in words:
+                    yield match.start() + i, match.start() + i + size
