@@ -102,7 +102,7 @@ def _changes(given: Sequence[Entry], out: Sequence[Entry], left_out: dict[int, s
 
 
 def _written(out: Sequence[Entry], form: str, given: Any) -> Any:
-    """The mended list in the form that came in; Anthropic messages stay a plain list where no system prompt is added."""
+    """The mended list in the form that came in; Anthropic messages stay a plain list without a system prompt."""
     if form in ("openai", "langchain", "message"):
         write = formats.writer(form)
         return [write(e.message) if e.source is None else e.source for e in out]
