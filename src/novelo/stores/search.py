@@ -17,6 +17,7 @@ from functools import lru_cache
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _WORD = re.compile(rf"[{_CJK}]+|[^\W_{_CJK}]+")
 _IS_CJK = re.compile(rf"[{_CJK}]")
+LOOKED_THROUGH = 2000  # newest messages that a search without an index reads
 MAX_INDEXED = 20_000  # characters of one message that are indexed; a 50 MB message would fill the index with noise
 
 
@@ -53,6 +54,11 @@ def _folded(text: str) -> str:
 @lru_cache(4096)
 def _folded_sign(sign: str) -> str:
     return _folded(sign)
+
+
+def holds(text: str, words: Sequence[str]) -> bool:
+    """Whether a message is found by all of these words, as `query_words` gives them."""
+    return set(words) <= set(fold(text).split())
 
 
 def spans(text: str, words: Sequence[str], most: int = 50) -> tuple[tuple[int, int], ...]:

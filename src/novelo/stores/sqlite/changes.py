@@ -77,6 +77,7 @@ class Changes(Reading):
     def rewrite(self, thread: ThreadRow, bodies: dict[int, NewEntry | None], now: float) -> int:
         """Replace entries' bodies, or remove them; an entry shared with a fork changes for both."""
         done = 0
+        changed: dict[bytes, dict[int, str]] = {}
         with self.database.writing() as db:
             for position, new in bodies.items():
                 key = self.holder_of(db, thread, position)
@@ -90,15 +91,20 @@ class Changes(Reading):
                     name, body = made[7], made[8]
                 over_all = seal(key, row[0], row[1], row[2], row[3], row[4], row[5], name, body)
                 db.execute(Q["set_body"], (key, position, body, over_all, name))
-                db.execute(Q["unindex"], (f'thread : "{key.hex()}"', position))
-                if new is not None and self.indexed and new.words:
-                    db.execute(Q["index_entry"], (new.words, key.hex(), position))
+                changed.setdefault(key, {})[position] = "" if new is None else new.words
                 done += 1
+            for key, words in changed.items():
+                self._reindex(db, key, words)
+                db.execute(Q["content_changed"], (key,))
             if done:
-                for key in {self.holder_of(db, thread, position) for position in bodies}:
-                    db.execute(Q["content_changed"], (key,))
                 db.execute(Q["used"], (thread.key, now))
         return done
+
+    def _reindex(self, db: apsw.Connection, key: bytes, words: dict[int, str]) -> None:
+        found = thread_row(db, key)
+        self.index.remove(db, key, words)
+        for position, text in words.items():
+            self.index.put(db, key, found[0].owner if found else "", position, text)
 
     def fork(self, parent: ThreadRow, key: bytes, names: tuple[str, str], at: int, now: float) -> ThreadRow:
         """A new thread that shares the entries below a position, without a copy."""
@@ -141,8 +147,7 @@ class Changes(Reading):
                 for child, name, at in list(db.execute(Q["children"], (key,))):
                     named.append(name)
                     self._part(db, found[0], child, at, keep=forks == "keep")
-                db.execute(Q["unindex_thread"], (f'thread : "{key.hex()}"',))
-                rows["search"] = db.changes()
+                rows["search"] = self.index.remove(db, key)
                 for table in ("entries", "turns", "calls", "pins", "hidden"):
                     db.execute(f"DELETE FROM {table} WHERE thread = ?", (key,))  # noqa: S608  a table of ours
                     rows[table] = db.changes()
@@ -160,9 +165,9 @@ class Changes(Reading):
             fields = (child, entry.position, row[1], row[2], row[3], row[4], row[5])
             name, body = (row[6], row[7]) if keep else (None, None)
             db.execute(Q["entry"], (*fields, name, body, seal(*fields, name, body)))
-        found = f'thread : "{parent.key.hex()}"'
-        for words, position in list(db.execute(Q["words_between"], (found, start, at))) if keep else ():
-            db.execute(Q["index_entry"], (words, child.hex(), position))
+        heir = thread_row(db, child)
+        if keep and heir is not None:
+            self.index.move(db, parent.key, start, at, child, heir[0].owner)
         db.execute(Q["cut_fork"], (child, parent.parent, min(start, at)))
 
 

@@ -35,7 +35,7 @@ UPDATE threads SET head = head + ?3, turns = turns + ?4, running = running + ?5,
   open_turn = ?8, updated = ?9, state = coalesce(?10, state)
 WHERE thread = ?1 AND epoch = ?2 AND status = 'active' AND open_turn = ?11
   AND EXISTS (SELECT 1 FROM turns t WHERE t.thread = ?1 AND t.first = ?11 AND t.status = 'open')
-RETURNING head - ?3, turns - ?4, running - ?5;
+RETURNING head - ?3, turns - ?4, running - ?5, owner;
 
 -- no_turn --
 -- Nobody's turn.
@@ -170,13 +170,13 @@ UPDATE entries SET body = ?3, seal = ?4, id = ?5 WHERE thread = ?1 AND position 
 -- One entry with all that its seal covers.
 SELECT position, turn, role, tokens, running, created, id, body, seal FROM entries WHERE thread = ?1 AND position = ?2;
 
--- unindex --
--- Take an entry out of the search.
-DELETE FROM search WHERE rowid IN (SELECT rowid FROM search WHERE search MATCH ?1 AND position = ?2);
+-- indexed --
+-- Rows of the search index.
+SELECT rowid, position FROM search WHERE search MATCH ?1;
 
--- unindex_thread --
--- Take a thread out of the search.
-DELETE FROM search WHERE rowid IN (SELECT rowid FROM search WHERE search MATCH ?1);
+-- unindex --
+-- Take a message out of the search.
+DELETE FROM search WHERE rowid = ?1;
 
 -- content_changed --
 -- Something was removed or masked, here and in all forks: summaries made from it must not be swapped in.
@@ -191,7 +191,7 @@ UPDATE threads SET updated = ?2 WHERE thread = ?1;
 
 -- find_words --
 -- Messages by their words, the best first.
-SELECT thread, position, rank FROM search WHERE search MATCH ?1 ORDER BY rank LIMIT ?2;
+SELECT thread, position, rank FROM search WHERE search MATCH ?1 ORDER BY rank;
 
 -- children --
 -- Threads that share the past of another.

@@ -15,6 +15,7 @@ from novelo.stores.base import Call, Hit, StoredEntry, ThreadRow, TurnRow
 from novelo.stores.rules import thread_key
 from novelo.stores.sql import statements
 from novelo.stores.sqlite.database import Database
+from novelo.stores.sqlite.index import Index
 from novelo.stores.sqlite.migrations import PACKAGE
 from novelo.stores.sqlite.rows import Facts, from_row, unsealed
 
@@ -29,6 +30,7 @@ class Reading:
         self.indexed = search
         with database.reading() as connection:
             self._secret: bytes = next(iter(connection.execute("SELECT value FROM meta WHERE name = 'secret'")))[0]
+        self.index = Index(self._secret, search)
 
     def key_of(self, owner: str, thread_id: str) -> bytes:
         """The thread's key: a hash keyed with the database's secret, so that nobody can guess or forge one.
@@ -232,15 +234,12 @@ class Reading:
         """Messages that hold all the folded words; of a fork only what was said in it."""
         if not words:
             return []
-        quoted = " AND ".join('"' + word.replace('"', "") + '"' for word in words)
-        match = f"words : ({quoted})" + (f' AND thread : "{key.hex()}"' if key is not None else "")
+        if not self.indexed:
+            return self._look_through(words, key, owner, limit)
         out: list[Hit] = []
         known: dict[bytes, ThreadRow | None] = {}
         with self.database.reading() as connection:
-            for name, position, rank in connection.execute(
-                Q["find_words"], (match, -1 if owner is not None else limit)
-            ):
-                place = bytes.fromhex(name)
+            for place, position, score in self.index.find(connection, words, key, owner):
                 if place not in known:
                     found = thread_row(connection, place)
                     known[place] = None if found is None else found[0]
@@ -250,10 +249,28 @@ class Reading:
                 row = next(iter(connection.execute(Q["entry_at"], (place, position))), None)
                 entry = None if row is None else from_row(place, row)
                 if entry is not None and not entry.deleted:
-                    out.append(Hit(entry, -rank, thread.thread_id, thread.owner))
+                    out.append(Hit(entry, score, thread.thread_id, thread.owner, words_of.spans(entry.text, words)))
                 if len(out) == limit:
                     break
         return out
+
+    def _look_through(self, words: Sequence[str], key: bytes | None, owner: str | None, limit: int) -> list[Hit]:
+        """Without an index: the newest messages, of one thread, or of those that were used last."""
+        thread = None if key is None else self.thread(key)
+        threads = (
+            self.threads(owner=owner, limit=words_of.LOOKED_THROUGH) if key is None else [thread] if thread else []
+        )
+        out: list[Hit] = []
+        left = words_of.LOOKED_THROUGH
+        for thread in threads:
+            own = thread.head - (thread.fork_at if thread.parent is not None else 0)
+            for entry in self.tail(thread, thread.head, min(left, own), hidden=True):
+                if words_of.holds(entry.text, words):
+                    out.append(Hit(entry, 1.0, thread.thread_id, thread.owner, words_of.spans(entry.text, words)))
+            left -= own
+            if len(out) >= limit or left <= 0:
+                break
+        return out[:limit]
 
 
 def thread_row(connection: apsw.Connection, key: bytes) -> tuple[ThreadRow, dict[str, Any], float] | None:

@@ -92,6 +92,8 @@ CREATE TABLE hidden (
 -- Counts only; the thread is named by its key.
 CREATE TABLE erasures (number INTEGER PRIMARY KEY, thread BLOB NOT NULL, erased REAL NOT NULL, rows TEXT NOT NULL);
 
--- words: folded text; thread: the key in hexadecimal, a word of its own, so that one MATCH stays inside one thread.
-CREATE VIRTUAL TABLE search USING fts5 (words, thread, position UNINDEXED, tokenize = 'ascii');
+-- words: a word for the thread, one for the owner, then the folded text (index.py); whole words only are asked for.
+CREATE VIRTUAL TABLE search USING fts5 (
+  words, thread UNINDEXED, position UNINDEXED, tokenize = 'ascii', detail = 'none'
+);
 INSERT INTO search (search, rank) VALUES ('secure-delete', 1);

@@ -127,7 +127,7 @@ class SQLiteStore(Changes):
             known = idempotency or (None, None)
             db.execute(Q["new_turn"], (key, first, epoch, int(lease.now * 1000), *known))
         turns, running = thread.turns + asks, thread.running + question.tokens
-        self._write(db, key, first, turns, running, question, lease.now)
+        self._write(db, key, thread.owner, first, turns, running, question, lease.now)
         thread = msgspec.structs.replace(
             thread,
             head=first + 1,
@@ -143,11 +143,18 @@ class SQLiteStore(Changes):
         return Begun(thread, turn, state, rejoined=earlier is not None)
 
     def _write(
-        self, db: apsw.Connection, key: bytes, position: int, turn: int, running: int, new: NewEntry, now: float
+        self,
+        db: apsw.Connection,
+        key: bytes,
+        owner: str,
+        position: int,
+        turn: int,
+        running: int,
+        new: NewEntry,
+        now: float,
     ) -> None:
         db.execute(Q["entry"], to_row(key, position, turn, new.message, new.tokens, running, now))
-        if self.indexed and new.words:
-            db.execute(Q["index_entry"], (new.words, key.hex(), position))
+        self.index.put(db, key, owner, position, new.words)
 
     def _is_partial(self, db: apsw.Connection, key: bytes, position: int) -> bool:
         row = next(iter(db.execute(Q["entry_at"], (key, position))), None)
@@ -217,11 +224,11 @@ class SQLiteStore(Changes):
             if row is None:
                 found = thread_row(db, key)
                 raise lost(None if found is None else found[0], key, epoch)
-            position, turns, running = row
+            position, turns, running, owner = row
             for i, new in enumerate(entries):
                 turns += new.message.role == "user"
                 running += new.tokens
-                self._write(db, key, position + i, turns, running, new, now)
+                self._write(db, key, owner, position + i, turns, running, new, now)
             last = position + len(entries) - 1
             if close is not None:
                 manifest = None if close.manifest is None else sealed(key, "manifest", close.manifest)
@@ -294,7 +301,8 @@ class SQLiteStore(Changes):
         for i, new in enumerate(entries):
             turns += new.message.role == "user"
             running += new.tokens
-            self._write(db, thread.key, position + i, turns, running, new, created[i] if created else now)
+            moment = created[i] if created else now
+            self._write(db, thread.key, thread.owner, position + i, turns, running, new, moment)
         return int(position)
 
 

@@ -1,0 +1,67 @@
+"""The search index: one row a message, with the folded words and two more that say whose they are.
+
+A row begins with a word for its thread and one for its owner, written with a sign that no folded text holds. The
+search of one thread, or of one owner, is then a single MATCH that passes over nobody else's messages. It keeps no
+positions of words, since only whole words are asked for; and it overwrites what is taken out (`secure-delete`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from hashlib import blake2b
+
+import apsw
+
+from novelo.stores.sql import statements
+from novelo.stores.sqlite.migrations import PACKAGE
+
+Q = statements(PACKAGE)
+SIGN = "\N{SECTION SIGN}"  # no letter or digit: `fold` never gives it
+
+
+class Index:
+    """What is written to the index and found in it, on a connection of the caller's; off, nothing is."""
+
+    def __init__(self, secret: bytes, on: bool) -> None:
+        self._secret, self.on = secret, on
+
+    def put(self, db: apsw.Connection, key: bytes, owner: str, position: int, words: str) -> None:
+        """A message, by its folded words."""
+        if self.on and words:
+            text = f"{_thread_word(key)} {self._owner_word(owner)} {words}"
+            db.execute(Q["index_entry"], (text, key, position))
+
+    def remove(self, db: apsw.Connection, key: bytes, positions: Collection[int] | None = None) -> int:
+        """Take some messages of a thread out, or all; also where the index is off now, but was on before."""
+        found = db.execute(Q["indexed"], (_quoted([_thread_word(key)]),))
+        rows = [row[0] for row in found if positions is None or row[1] in positions]
+        for row in rows:
+            db.execute(Q["unindex"], (row,))
+        return len(rows)
+
+    def move(self, db: apsw.Connection, key: bytes, start: int, stop: int, to: bytes, owner: str) -> None:
+        """What a stretch of a thread is found by is what it is found by in another."""
+        match = _quoted([_thread_word(key)])
+        for text, position in list(db.execute(Q["words_between"], (match, start, stop))):
+            self.put(db, to, owner, position, text.split(" ", 2)[2])
+
+    def find(
+        self, db: apsw.Connection, words: Sequence[str], key: bytes | None, owner: str | None
+    ) -> Iterator[tuple[bytes, int, float]]:
+        """Thread, position and score of the messages that hold all the words, the best first."""
+        places = [] if key is None else [_thread_word(key)]
+        places += [] if owner is None else [self._owner_word(owner)]
+        for thread, position, rank in db.execute(Q["find_words"], (_quoted([*places, *words]),)):
+            yield thread, position, -rank
+
+    def _owner_word(self, owner: str) -> str:
+        return f"{SIGN}o{blake2b(owner.encode(), key=self._secret, digest_size=8).hexdigest()}"
+
+
+def _thread_word(key: bytes) -> str:
+    return f"{SIGN}{key.hex()}"
+
+
+def _quoted(words: Sequence[str]) -> str:
+    """Every word in quotes: nothing of it is read as an operator, a column, or a prefix."""
+    return " AND ".join('"' + word.replace('"', "") + '"' for word in words)
