@@ -119,8 +119,9 @@ def our_turn(store: SQLiteStore, key: bytes, k: int, messages: list[NewEntry]) -
         store.append(
             key, begun.turn.epoch, begun.turn.first, [step], NOW + k, lease_until=NOW + k + 30, holder=lease.holder
         )
-    store.append(key, begun.turn.epoch, begun.turn.first, messages[-1:], NOW + k, close=Close("done", manifest(begun.turn.first)),
-                 calls=[Call("reply", "a-model", 2251, 97, 1024, latency_s=1.25, first_token_s=0.4)])  # fmt: skip
+    closing = Close("done", manifest(begun.turn.first))
+    calls = [Call("reply", "a-model", 2251, 97, 1024, latency_s=1.25, first_token_s=0.4)]
+    store.append(key, begun.turn.epoch, begun.turn.first, messages[-1:], NOW + k, close=closing, calls=calls)
 
 
 def raw_open(path: Path) -> apsw.Connection:
@@ -129,7 +130,8 @@ def raw_open(path: Path) -> apsw.Connection:
     for pragma in ("journal_mode = WAL", "synchronous = FULL"):
         connection.execute(f"PRAGMA {pragma}")
     connection.execute(
-        "CREATE TABLE messages (thread TEXT, position INTEGER, role TEXT, body TEXT, PRIMARY KEY (thread, position)) WITHOUT ROWID"
+        "CREATE TABLE messages (thread TEXT, position INTEGER, role TEXT, body TEXT, PRIMARY KEY (thread, position))"
+        " WITHOUT ROWID"
     )
     return connection
 
@@ -201,14 +203,16 @@ def main() -> int:
             ours, raw = cpu(folder, search, given.blocks, given.size)
             well &= ours / raw <= most
             print(
-                f"CPU of a turn, search {'on ' if search else 'off'}  {ours * 1e6:7.0f} us  raw {raw * 1e6:7.0f} us  {ours / raw:5.2f} x  (at most {most})"
+                f"CPU of a turn, search {'on ' if search else 'off'}  {ours * 1e6:7.0f} us  "
+                f"raw {raw * 1e6:7.0f} us  {ours / raw:5.2f} x  (at most {most})"
             )
         for search in (False, True):
             weight, text = size_on_disk(folder, search, given.turns)
             well &= search or weight / text <= MOST_BYTES
             asked = "shown only" if search else f"at most {MOST_BYTES}"
             print(
-                f"bytes at {given.turns} turns, search {'on ' if search else 'off'}  {weight:9d}  text {text:9d}  {weight / text:5.2f} x  ({asked})"
+                f"bytes at {given.turns} turns, search {'on ' if search else 'off'}  "
+                f"{weight:9d}  text {text:9d}  {weight / text:5.2f} x  ({asked})"
             )
     return 0 if well else 1
 
