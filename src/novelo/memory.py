@@ -72,6 +72,7 @@ class Memory:
         self._live: weakref.WeakSet[LiveTurn] = weakref.WeakSet()
         self._stop = threading.Event()
         self._heart: threading.Thread | None = None
+        weakref.finalize(self, self._stop.set)  # a forgotten memory ends its heart at once
         _LIVE[self._name] = self
 
     def __enter__(self) -> Memory:
@@ -114,7 +115,7 @@ class Memory:
 
         Args:
             owner: only this owner's; None is everybody's.
-            search: words of the title, the id, or of what was said.
+            search: words of the title, the id, or of what was said; the last page ends with those by what was said.
             tag: only those with this tag.
             cursor: `page.cursor` of the page before.
             limit: threads of a page.
@@ -123,15 +124,22 @@ class Memory:
             raise InvalidSpec(f"limit={limit}: expected 1 to 100000")
         rows = self.store.threads(owner=owner, search=search, tag=tag, limit=limit + 1, cursor=_read_cursor(cursor))
         page = Page(rows[:limit])
-        if search and cursor is None:
-            known = {row.key for row in page}
-            for hit in self.search(search, owner=owner, limit=200):
-                row = self.store.thread(self.store.key_of(hit.owner, hit.thread_id))
-                if row is not None and row.key not in known and (tag is None or tag in row.tags):
-                    known.add(row.key)
-                    page.append(row)
+        if search and len(rows) <= limit:
+            page += self._said(search, owner, tag)
         page.cursor = f"{rows[limit - 1].updated!r}:{rows[limit - 1].key.hex()}" if len(rows) > limit else None
         return page
+
+    def _said(self, search: str, owner: str | None, tag: str | None) -> list[ThreadRow]:
+        """Threads in which something was said, and whose title and id do not say it already."""
+        wanted, known, out = set(query_words(search)), set(), []
+        for hit in self.search(search, owner=owner, limit=200):
+            row = self.store.thread(self.store.key_of(hit.owner, hit.thread_id))
+            if row is None or row.key in known or (tag is not None and tag not in row.tags):
+                continue
+            known.add(row.key)
+            if not wanted <= set(fold(f"{row.title} {row.thread_id}").split()):
+                out.append(row)
+        return out
 
     def search(
         self, words: str, *, owner: str | None = None, thread: Thread | None = None, limit: int = 20
