@@ -175,7 +175,7 @@ def test_odd_requests_are_answered():
 
 
 def test_a_long_talk_is_answered_in_time():
-    """Over 10,000 messages an answer must take less than two seconds."""
+    """Over 10,000 messages an answer must take less than two seconds of the processor."""
     import time
 
     history = [{"role": "user", "content": f"O item {k} custa {k} reais e chega amanhã."} for k in range(10_000)]
