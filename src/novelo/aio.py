@@ -11,8 +11,10 @@ Every database call runs on a worker thread, shielded, so that a cancelled reque
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -29,10 +31,45 @@ T = TypeVar("T")
 
 
 async def threaded(function: Callable[..., T], *args: Any, **named: Any) -> T:
-    """Run a short call on a worker thread; a cancellation waits until it is done."""
-    with anyio.CancelScope(shield=True):
-        result = await anyio.to_thread.run_sync(lambda: function(*args, **named))
-    return result
+    """Run a short call on a worker thread; a cancellation waits until it is done.
+
+    The shield holds against anyio's cancel scopes; `task.cancel()` of asyncio goes through it, and is held back here.
+    """
+    call = _Call(function, args, named)
+    try:
+        with anyio.CancelScope(shield=True):
+            return await anyio.to_thread.run_sync(call.run)
+    except anyio.get_cancelled_exc_class():
+        await call.end()
+        raise
+
+
+class _Call:
+    """A call that either runs to its end, or, cancelled before it began, never."""
+
+    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]) -> None:
+        self._function, self._args, self._named = function, args, named
+        self._free = threading.Lock()  # taken by whoever comes first: the worker, or the cancellation
+        self._ended = threading.Event()
+
+    def run(self) -> Any:
+        """Make the call, unless it was cancelled."""
+        if not self._free.acquire(blocking=False):
+            return None
+        try:
+            return self._function(*self._args, **self._named)
+        finally:
+            self._ended.set()
+
+    async def end(self) -> None:
+        """Wait for the end of a call that has begun, whatever is cancelled meanwhile."""
+        while self.is_running():
+            with anyio.CancelScope(shield=True), suppress(anyio.get_cancelled_exc_class()):
+                await anyio.sleep(0.002)
+
+    def is_running(self) -> bool:
+        """Whether the call has begun and not ended; one that has not begun never will."""
+        return not self._ended.is_set() and not self._free.acquire(blocking=False)
 
 
 class _Awaited:
@@ -115,7 +152,12 @@ class AsyncTurn(_Awaited):
         deadline = time.monotonic() + thread.memory.queue_s
         pause = POLL_S[0]
         while True:
-            found = await threaded(self._begin_once, mode)
+            try:
+                found = await threaded(self._begin_once, mode)
+            except anyio.get_cancelled_exc_class() as error:  # the question may be written: nobody else would close it
+                if self._inner.status == "open":
+                    await threaded(self._inner.__exit__, type(error), error, None)
+                raise
             if found:
                 return self
             if mode == "reject" or time.monotonic() > deadline:
