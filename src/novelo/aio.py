@@ -38,10 +38,11 @@ async def threaded(function: Callable[..., T], *args: Any, **named: Any) -> T:
     call = _Call(function, args, named)
     try:
         with anyio.CancelScope(shield=True):
-            return await anyio.to_thread.run_sync(call.run)
+            result: T = await anyio.to_thread.run_sync(call.run)
     except anyio.get_cancelled_exc_class():
         await call.end()
         raise
+    return result
 
 
 class _Call:

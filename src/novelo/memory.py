@@ -154,7 +154,8 @@ class Memory:
             return self.store.search(wanted, None, owner, limit)
         hits, row, below = [], thread.row, 1 << 60
         while row is not None:
-            hits += [h for h in self.store.search(wanted, row.key, None, limit) if h.entry.position < below]
+            most = limit if row.key == thread.key else 1 << 30  # what a parent said after the fork must not crowd out
+            hits += [h for h in self.store.search(wanted, row.key, None, most) if h.entry.position < below]
             below = min(below, row.fork_at)
             row = self.store.thread(row.parent) if row.parent is not None else None
         return sorted(hits, key=lambda hit: -hit.score)[:limit]
