@@ -213,7 +213,8 @@ def test_edit_and_retry_and_back_again(memory):
         turn.reply("Lake Garda.")
     assert seen(thread) == ["Name a lake.", "Lake Garda."]
     assert [e.text for e in thread] == [
-        "Name a river.", "The Rhine.", "Another one.", "The Loire.", "Another one.", "The Po.", "Name a lake.", "Lake Garda."]  # fmt: skip
+        "Name a river.", "The Rhine.", "Another one.", "The Loire.", "Another one.", "The Po.",
+        "Name a lake.", "Lake Garda."]  # fmt: skip
     assert seen(original) == ["Name a river.", "The Rhine.", "Another one.", "The Loire."]
     thread.hide([6, 7])
     thread.unhide([0, 1, 2, 3])

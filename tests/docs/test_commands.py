@@ -1,0 +1,78 @@
+"""The commands work as a user would run them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.fixture
+def run(tmp_path):
+    """The program in a process of its own, with an empty home."""
+
+    def novelo(*arguments, given=None):
+        env = {**os.environ, "NOVELO_HOME": str(tmp_path), "LANG": "C.UTF-8"}
+        command = [sys.executable, "-m", "novelo", *arguments]
+        return subprocess.run(command, input=given, capture_output=True, text=True, env=env, timeout=60)
+
+    return novelo
+
+
+def test_a_chat_is_kept_and_shown(run):
+    """Lines from a pipe are answered, kept across processes, listed, shown, explained, and found."""
+    first = run("chat", "--thread", "t1", "--lang", "pt", given="Meu nome é Ana.\n\nsair\n")
+    assert first.returncode == 0, first.stderr
+    second = run("chat", "-c", "--lang", "pt", given="Qual é o meu nome?\n/context\n/usage\n/nada\n")
+    assert "Ana" in second.stdout
+    assert "4 of 4 messages" in second.stdout
+    assert "/nada" in second.stderr
+    (row,) = json.loads(run("threads", "--json").stdout)
+    assert (row["thread_id"], row["messages"]) == ("t1", 4)
+    shown = json.loads(run("show", "t1", "--json").stdout)
+    assert [e["role"] for e in shown] == ["user", "assistant", "user", "assistant"]
+    assert json.loads(run("context", "t1", "--turn", "2", "--json").stdout)["manifest"]["end"] == 3
+    assert "t1" in run("search", "nome").stdout
+    assert run("search", "bicicleta").returncode == 1
+
+
+def test_export_delete_import(run, tmp_path):
+    """A thread comes back from its export as it was, after it was erased."""
+    run("chat", "--thread", "t1", given="Meu nome é Ana.\n")
+    before = json.loads(run("show", "t1", "--json").stdout)
+    assert run("export", "t1", "-o", str(tmp_path / "t1.jsonl")).returncode == 0
+    assert run("delete", "t1", "--yes").returncode == 0
+    assert run("show", "t1").returncode == 1
+    assert run("import", str(tmp_path / "t1.jsonl")).returncode == 0
+    after = json.loads(run("show", "t1", "--json").stdout)
+    assert [e["message"] for e in after] == [e["message"] for e in before]
+
+
+def test_check_fix_and_compose(run):
+    """A broken list is told with exit status 1, mended, and composed; nonsense is status 2, in one line."""
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    broken = json.dumps(
+        [{"role": "user", "content": "q"}, {"role": "assistant", "content": None, "tool_calls": [call]}]
+    )
+    told = run("check", "-", given=broken)
+    assert told.returncode == 1
+    assert "call-unanswered" in told.stdout
+    mended = run("check", "-", "--fix", given=broken)
+    assert run("check", "-", given=mended.stdout).returncode == 0
+    assert [m["role"] for m in json.loads(run("compose", "-", "-p", "window:1turns", given=broken).stdout)] == [
+        "user",
+        "assistant",
+        "tool",
+    ]
+    for wrong in (("compose", "-", "-p", "window:0turns"), ("check", "-", "--provider", "nobody")):
+        ended = run(*wrong, given=broken)
+        assert ended.returncode == 2
+        assert ended.stderr.startswith("novelo: ")
+        assert "Traceback" not in ended.stderr
+    for bad in ("{", "7", "not json"):
+        ended = run("check", "-", given=bad)
+        assert ended.returncode == 1
+        assert "Traceback" not in ended.stderr
