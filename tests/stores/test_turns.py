@@ -164,6 +164,12 @@ def test_a_new_question_supersedes_a_waiting_turn(hand):
     assert [t.status for t in hand.store.turns(hand.key)] == ["done", "interrupted"]
     with pytest.raises(TurnClosed):
         hand.store.reopen(hand.key, 0, hand.lease(), mode="queue")
+    hand.begin("c")
+    hand.now += 60
+    before = hand.store.turns(hand.key)
+    with pytest.raises(TurnClosed):  # a refusal changes nothing, not even an abandoned turn
+        hand.store.reopen(hand.key, 0, hand.lease(), mode="queue")
+    assert hand.store.turns(hand.key) == before and before[0].status == "open"
 
 
 def test_reopen_answers_a_message_that_no_turn_began_with(hand):

@@ -154,13 +154,13 @@ class ReferenceStore(KeptThreads):
                 raise UnknownEntry(f"no turn begins at position {first}")
             if held(kept.row, kept.lease_s, lease) and mode != "interrupt":
                 return Busy(kept.row.holder, kept.row.lease_until, kept.row.open_turn == first)
-            self._interrupt(kept, lease.now, but=first)
             turn = kept.turns.get(first) or TurnRow(first, first, "new", created=lease.now)
             if turn.status == "done" or turn.last + 1 != kept.row.head:
                 raise TurnClosed(
                     f"the turn at position {first} is {turn.status}, and the thread has gone on to {kept.row.head}"
                 )
-            return self._retake(kept, turn, lease)
+            self._interrupt(kept, lease.now, but=first)
+            return self._retake(kept, kept.turns.get(first, turn), lease)
 
     def _asks(self, row: ThreadRow, position: int) -> bool:
         return 0 <= position < row.head and self._entry(row, position).role == "user"
