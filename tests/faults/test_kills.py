@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import time
 from collections import Counter
@@ -100,7 +101,8 @@ def test_zombie_writer_without_the_fence_is_caught(tmp_path, monkeypatch):
     """T3, the control: without the epoch in the append statement the same run breaks the invariants."""
     from novelo.stores.sqlite import reading, store
 
-    unfenced = reading.Q["append"].replace("AND epoch = ?2", "AND ?2 >= 0")
+    fence = r"WHERE thread = \?1 AND epoch.*?(?=RETURNING)"
+    unfenced = re.sub(fence, "WHERE thread = ?1 AND ?2 >= 0 AND ?11 >= 0 ", reading.Q["append"], flags=re.DOTALL)
     assert unfenced != reading.Q["append"]
     monkeypatch.setitem(store.Q, "append", unfenced)
     broken = []
