@@ -234,6 +234,12 @@ def _anthropic_calls(turns: Sequence[list[Any]], at: int) -> Iterator[Refusal]:
 def _anthropic_results(turns: Sequence[list[Any]], at: int) -> Iterator[Refusal]:
     """The results of a turn answer calls of the turn before, each once."""
     before = _ids(turns[at - 1], "tool_use", "id") if at else []
+    if any(
+        b.get("type") == "tool_result" and "content" in b and b["content"] is None
+        for b in turns[at]
+        if isinstance(b, Mapping)
+    ):
+        yield Refusal(f"messages.{at}.content.0.tool_result.content: Input should be a valid string or list")
     seen: list[Any] = []
     for one in _ids(turns[at], "tool_result", "tool_use_id"):
         if one not in before:

@@ -130,12 +130,15 @@ def test_sound_requests_are_taken(dialect: str, messages) -> None:
 def test_an_independent_oracle_agrees(oracle, messages) -> None:
     """The judge refuses what the oracle calls refused by the provider, and nothing else, for every dialect.
 
-    Set apart: an empty list as content, which the oracle takes for the empty answer of a tool, and calls hidden in
-    content blocks, which it does not look at.
+    Set apart: an empty list as content, which the oracle takes for the empty answer of a tool; calls hidden in content
+    blocks, which it does not look at; and for Gemini blank texts, whose turns it leaves out.
     """
     if any(m["content"] == [] or "tool_use" in str(m["content"]) for m in messages):
         return
+    blank = any(isinstance(m["content"], str) and not m["content"].strip() for m in messages)
     for dialect, name in ORACLE.items():
+        if blank and dialect == "gemini":
+            continue
         found = refusal(messages, dialect)
         expected = oracle.violations(messages, name, level="provider", as_request=True)
         assert bool(found) == bool(expected), (dialect, found, expected)
