@@ -11,7 +11,7 @@ import msgspec
 from novelo.errors import InvalidSpec, ThreadErased, UnknownEntry
 from novelo.stores.base import NewEntry, Receipt, ThreadRow
 from novelo.stores.rules import without
-from novelo.stores.sqlite.reading import Q, Reading, hidden_ranges, thread_row
+from novelo.stores.sqlite.reading import Q, Reading, hidden_ranges, pinned, thread_row
 from novelo.stores.sqlite.rows import Facts, from_row, seal, sealed, to_row
 
 
@@ -21,9 +21,10 @@ class Changes(Reading):
     def _ensure(
         self, db: apsw.Connection, key: bytes, names: tuple[str, str], now: float
     ) -> tuple[ThreadRow, dict[str, Any], float]:
-        found = thread_row(db, key)
+        found = self.known(db, key)
         if found is None or found[0].status == "erased":
             db.execute(Q["new_thread"], (key, *names, now, _facts(key, Facts(*names))))
+            db.execute(Q["reseal"], (key,))
             found = thread_row(db, key)
         assert found is not None
         return found
@@ -44,6 +45,7 @@ class Changes(Reading):
             packed = sealed(key, "state", data(state)) if state else None
             status = facts.get("status", thread.status)
             db.execute(Q["set_facts"], (key, title, json_text(tags), _facts(key, texts), packed, status, now))
+            db.execute(Q["reseal"], (key,))
 
     def pin(self, key: bytes, positions: Sequence[int], on: bool) -> None:
         """Pin or unpin positions."""
@@ -54,6 +56,7 @@ class Changes(Reading):
             for position in positions:
                 db.execute(Q["pin" if on else "unpin"], (key, position))
             db.execute(Q["mark_pinned"], (key,))
+            db.execute(Q["reseal"], (key,))
 
     def hide(self, key: bytes, ranges: Sequence[tuple[int, int]], on: bool, now: float) -> None:
         """Take half-open ranges out of contexts, or back in."""
@@ -73,6 +76,7 @@ class Changes(Reading):
             if start < stop:
                 db.execute(Q["hide_range"], (key, start, stop))
         db.execute(Q["mark_hidden"], (key, now))
+        db.execute(Q["reseal"], (key,))
 
     def rewrite(self, thread: ThreadRow, bodies: dict[int, NewEntry | None], now: float) -> int:
         """Replace entries' bodies, or remove them; an entry shared with a fork changes for both."""
@@ -96,6 +100,7 @@ class Changes(Reading):
             for key, words in changed.items():
                 self._reindex(db, key, words)
                 db.execute(Q["content_changed"], (key,))
+                db.execute(Q["reseal_family"], (key,))
             if done:
                 db.execute(Q["used"], (thread.key, now))
         return done
@@ -128,10 +133,11 @@ class Changes(Reading):
             db.execute(Q["fork"], values)
             shared = [(a, min(b, at)) for a, b in hidden_ranges(db, facts) if a < at]
             self._hide(db, key, shared, now)
-            for row in list(db.execute(Q["pins"], (parent.key,))):
-                if row[0] < at:
-                    db.execute(Q["pin"], (key, row[0]))
+            for position in pinned(db, parent.key):
+                if position < at:
+                    db.execute(Q["pin"], (key, position))
             db.execute(Q["mark_pinned"], (key,))
+            db.execute(Q["reseal"], (key,))
             made = thread_row(db, key)
             assert made is not None
             return made[0]
@@ -143,7 +149,8 @@ class Changes(Reading):
             rows: dict[str, int] = {}
             named: list[str] = []
             if found is not None and found[0].status != "erased":
-                db.execute(Q["erased"], (key, now))  # the fence first: from here on no late writer can append
+                db.execute(Q["erased"], (key, now))
+                db.execute(Q["reseal"], (key,))  # the fence first: from here on no late writer can append
                 for child, name, at in list(db.execute(Q["children"], (key,))):
                     named.append(name)
                     self._part(db, found[0], child, at, keep=forks == "keep")
@@ -169,6 +176,7 @@ class Changes(Reading):
         if keep and heir is not None:
             self.index.move(db, parent.key, start, at, child, heir[0].owner)
         db.execute(Q["cut_fork"], (child, parent.parent, min(start, at)))
+        db.execute(Q["reseal"], (child,))
 
 
 def _facts(key: bytes, facts: Facts) -> bytes:

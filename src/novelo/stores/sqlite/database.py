@@ -21,6 +21,7 @@ import apsw
 from novelo.errors import StorageCorrupt, StorageFull, StorageReadOnly, StorageUnavailable, StoreError
 from novelo.stores.sqlite import files
 from novelo.stores.sqlite.migrations import bring_up
+from novelo.stores.sqlite.rows import over
 
 T = TypeVar("T")
 BUSY_S = 30.0  # how long a write waits for writers of other processes before it gives up
@@ -215,6 +216,7 @@ class Database:
         return connection
 
     def _set_up(self, connection: apsw.Connection) -> None:
+        connection.create_scalar_function("seal", over, deterministic=True)
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
         connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
         if self._exclusive:

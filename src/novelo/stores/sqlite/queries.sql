@@ -2,13 +2,17 @@
 -- All facts of a thread.
 SELECT * FROM threads WHERE thread = ?1;
 
+-- any_entry --
+-- Whether entries are there, though their thread's row is not.
+SELECT 1 FROM entries WHERE thread = ?1 LIMIT 1;
+
 -- turn_by_key --
 -- The turn of an idempotency key.
-SELECT first, last, status, epoch, created, key, request, manifest FROM turns WHERE thread = ?1 AND key = ?2;
+SELECT first, last, status, epoch, created, key, request, seal, manifest FROM turns WHERE thread = ?1 AND key = ?2;
 
 -- turn --
 -- The turn that begins at a position.
-SELECT first, last, status, epoch, created, key, request, manifest FROM turns WHERE thread = ?1 AND first = ?2;
+SELECT first, last, status, epoch, created, key, request, seal, manifest FROM turns WHERE thread = ?1 AND first = ?2;
 
 -- new_thread --
 -- A thread is made by its first write; under an erased one's key it begins anew, above its epochs.
@@ -19,9 +23,22 @@ WHERE status = 'erased';
 -- take --
 -- Open a turn: a new epoch, a lease, room for the question.
 UPDATE threads SET head = head + 1, turns = turns + ?2, running = running + ?3, opening = opening + ?4, epoch = epoch + 1,
-  holder = ?5, lease_until = ?6, lease_s = ?7, open_turn = ?8, updated = ?9
+  holder = ?5, lease_until = ?6, lease_s = ?7, open_turn = ?8, updated = ?9,
+  seal = seal('thread', thread, head + 1, turns + ?2, opening + ?4, running + ?3, epoch + 1, status, content_version, parent, fork_at, hidden, pinned, created)
 WHERE thread = ?1
 RETURNING epoch;
+
+-- reseal --
+-- A thread's row was changed on purpose.
+UPDATE threads SET seal = seal('thread', thread, head, turns, opening, running, epoch, status, content_version, parent, fork_at, hidden, pinned, created) WHERE thread = ?1;
+
+-- reseal_family --
+-- Likewise of a thread and all its forks.
+WITH RECURSIVE family (key) AS (
+  SELECT ?1 UNION SELECT t.thread FROM threads t JOIN family ON t.parent = family.key
+)
+UPDATE threads SET seal = seal('thread', thread, head, turns, opening, running, epoch, status, content_version, parent, fork_at, hidden, pinned, created)
+WHERE thread IN (SELECT key FROM family);
 
 -- retake --
 -- Take a turn up again, under a new epoch.
@@ -32,7 +49,8 @@ RETURNING epoch;
 -- append --
 -- Move the head of a thread whose turn is still ours. No row comes back when a newer epoch has taken the thread over.
 UPDATE threads SET head = head + ?3, turns = turns + ?4, running = running + ?5, lease_until = ?6, holder = ?7,
-  open_turn = ?8, updated = ?9, state = coalesce(?10, state)
+  open_turn = ?8, updated = ?9, state = coalesce(?10, state),
+  seal = seal('thread', thread, head + ?3, turns + ?4, opening, running + ?5, epoch, status, content_version, parent, fork_at, hidden, pinned, created)
 WHERE thread = ?1 AND epoch = ?2 AND status = 'active' AND open_turn = ?11
   AND EXISTS (SELECT 1 FROM turns t WHERE t.thread = ?1 AND t.first = ?11 AND t.status = 'open')
 RETURNING head - ?3, turns - ?4, running - ?5, owner;
@@ -61,23 +79,32 @@ INSERT INTO search (words, thread, position) VALUES (?1, ?2, ?3);
 
 -- new_turn --
 -- A turn begins with its question.
-INSERT INTO turns (thread, first, last, status, epoch, created, key, request) VALUES (?1, ?2, ?2, 'open', ?3, ?4, ?5, ?6);
+INSERT INTO turns (thread, first, last, status, epoch, created, key, request, seal)
+VALUES (?1, ?2, ?2, 'open', ?3, ?4, ?5, ?6, seal('turn', ?1, ?2, ?2, 'open', ?3, ?4, ?5, ?6));
 
 -- move_turn --
 -- A turn taken up again behind later messages begins anew at another place.
-UPDATE turns SET first = ?3, last = ?3, status = 'open', epoch = ?4, draft = NULL WHERE thread = ?1 AND first = ?2;
+UPDATE turns SET first = ?3, last = ?3, status = 'open', epoch = ?4, draft = NULL,
+  seal = seal('turn', thread, ?3, ?3, 'open', ?4, created, key, request)
+WHERE thread = ?1 AND first = ?2;
 
 -- reopen_turn --
 -- A turn goes on where it stopped.
-UPDATE turns SET status = 'open', epoch = ?3, draft = NULL WHERE thread = ?1 AND first = ?2;
+UPDATE turns SET status = 'open', epoch = ?3, draft = NULL,
+  seal = seal('turn', thread, first, last, 'open', ?3, created, key, request)
+WHERE thread = ?1 AND first = ?2;
 
 -- close_turn --
 -- The last step of a turn, or a pause.
-UPDATE turns SET last = max(last, ?3), status = ?4, manifest = coalesce(?5, manifest), draft = NULL WHERE thread = ?1 AND first = ?2;
+UPDATE turns SET last = max(last, ?3), status = ?4, manifest = coalesce(?5, manifest), draft = NULL,
+  seal = seal('turn', thread, first, max(last, ?3), ?4, epoch, created, key, request)
+WHERE thread = ?1 AND first = ?2;
 
 -- interrupt_turn --
 -- A turn whose writer is gone.
-UPDATE turns SET status = 'interrupted', draft = NULL WHERE thread = ?1 AND first = ?2 AND status IN ('open', 'waiting');
+UPDATE turns SET status = 'interrupted', draft = NULL,
+  seal = seal('turn', thread, first, last, 'interrupted', epoch, created, key, request)
+WHERE thread = ?1 AND first = ?2 AND status IN ('open', 'waiting');
 
 -- draft --
 -- What was streamed so far of a turn.
@@ -93,8 +120,8 @@ UPDATE threads SET lease_until = ?3 WHERE thread = ?1 AND epoch = ?2 AND status 
 
 -- call --
 -- One row of the ledger.
-INSERT INTO calls (thread, number, turn, purpose, model, input, output, cache_read, cache_write, reasoning, latency_ms, first_token_ms, estimated, created, raw)
-VALUES (?1, (SELECT coalesce(max(number), -1) + 1 FROM calls WHERE thread = ?1), ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14);
+INSERT INTO calls (thread, number, turn, purpose, model, input, output, cache_read, cache_write, reasoning, latency_ms, first_token_ms, estimated, created, raw, seal)
+VALUES (?1, (SELECT coalesce(max(number), -1) + 1 FROM calls WHERE thread = ?1), ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15);
 
 -- tail --
 -- Entries below a position, newest first.
@@ -112,11 +139,11 @@ SELECT max(position) FROM entries WHERE thread = ?1 AND id = ?2 AND position < ?
 
 -- hidden_ranges --
 -- What stays out of contexts.
-SELECT start, stop FROM hidden WHERE thread = ?1;
+SELECT start, stop, seal FROM hidden WHERE thread = ?1;
 
 -- hide_range --
 -- One more range out of contexts.
-INSERT OR IGNORE INTO hidden (thread, start, stop) VALUES (?1, ?2, ?3);
+INSERT OR IGNORE INTO hidden (thread, start, stop, seal) VALUES (?1, ?2, ?3, seal('hidden', ?1, ?2, ?3));
 
 -- clear_hidden --
 -- All ranges of a thread; they are written anew when one is taken back.
@@ -132,11 +159,11 @@ UPDATE threads SET title = ?2, tags = ?3, metadata = ?4, state = ?5, status = ?6
 
 -- pins --
 -- Pinned positions.
-SELECT position FROM pins WHERE thread = ?1 ORDER BY position;
+SELECT position, seal FROM pins WHERE thread = ?1 ORDER BY position;
 
 -- pin --
 -- One more pin.
-INSERT OR IGNORE INTO pins (thread, position) VALUES (?1, ?2);
+INSERT OR IGNORE INTO pins (thread, position, seal) VALUES (?1, ?2, seal('pin', ?1, ?2));
 
 -- unpin --
 -- One pin less.
@@ -148,7 +175,7 @@ UPDATE threads SET pinned = (SELECT count(*) > 0 FROM pins WHERE thread = ?1) WH
 
 -- turns --
 -- Turns, newest first.
-SELECT first, last, status, epoch, created, key, request, manifest FROM turns WHERE thread = ?1 AND first < ?2 ORDER BY first DESC LIMIT ?3;
+SELECT first, last, status, epoch, created, key, request, seal, manifest FROM turns WHERE thread = ?1 AND first < ?2 ORDER BY first DESC LIMIT ?3;
 
 -- calls_of_thread --
 -- The ledger of one thread.

@@ -16,8 +16,8 @@ from novelo.stores.rules import thread_key
 from novelo.stores.sql import statements
 from novelo.stores.sqlite.database import Database
 from novelo.stores.sqlite.index import Index
-from novelo.stores.sqlite.migrations import PACKAGE
-from novelo.stores.sqlite.rows import Facts, from_row, unsealed
+from novelo.stores.sqlite.migrations import PACKAGE, secret_of
+from novelo.stores.sqlite.rows import Facts, from_row, unsealed, verify
 
 Q = statements(PACKAGE)
 
@@ -29,7 +29,7 @@ class Reading:
         self.database = database
         self.indexed = search
         with database.reading() as connection:
-            self._secret: bytes = next(iter(connection.execute("SELECT value FROM meta WHERE name = 'secret'")))[0]
+            self._secret = secret_of(connection)
         self.index = Index(self._secret, search)
 
     def key_of(self, owner: str, thread_id: str) -> bytes:
@@ -55,8 +55,19 @@ class Reading:
     def thread(self, key: bytes) -> ThreadRow | None:
         """The thread's facts; None if there is no such thread."""
         with self.database.reading() as connection:
-            found = thread_row(connection, key)
+            found = self.known(connection, key)
         return None if found is None or found[0].status == "erased" else found[0]
+
+    def known(self, connection: apsw.Connection, key: bytes) -> tuple[ThreadRow, dict[str, Any], float] | None:
+        """A thread's row, an erased one's too; None if there was never such a thread.
+
+        Raises:
+            StorageCorrupt: its entries are there, but the row is not.
+        """
+        found = thread_row(connection, key)
+        if found is None and next(iter(connection.execute(Q["any_entry"], (key,))), None) is not None:
+            raise StorageCorrupt(f"the row of thread {key.hex()} is missing: restore a backup")
+        return found
 
     def state(self, key: bytes) -> dict[str, Any]:
         """The thread's custom state."""
@@ -195,7 +206,7 @@ class Reading:
     def pins(self, key: bytes) -> list[int]:
         """Pinned positions."""
         with self.database.reading() as connection:
-            return [row[0] for row in connection.execute(Q["pins"], (key,))]
+            return pinned(connection, key)
 
     def threads(
         self,
@@ -297,8 +308,10 @@ def _thread(row: tuple[Any, ...]) -> tuple[ThreadRow, dict[str, Any], float]:
         title,
         tags,
     ) = row[:15]
-    metadata, state, version, parent, fork_at, hidden, pinned, created, updated = row[15:]
+    metadata, state, version, parent, fork_at, hidden, pins, created, updated, found = row[15:]
     try:
+        counts = (head, turns, opening, running, epoch, status, version, parent, fork_at, hidden, pins, created)
+        verify(found, "thread", key, *counts)
         known = msgspec.json.decode(unsealed(key, "facts", metadata), type=Facts) if metadata else Facts()
         copies = (owner, thread_id, title, msgspec.json.decode(tags, type=tuple[str, ...]))
         if copies != (known.owner, known.thread_id, known.title, known.tags):
@@ -307,7 +320,7 @@ def _thread(row: tuple[Any, ...]) -> tuple[ThreadRow, dict[str, Any], float]:
             )
         facts = ThreadRow(
             key, owner, thread_id, head, turns, opening, running, epoch, holder, lease_until, open_turn, status, title,
-            known.tags, known.metadata, version, parent, fork_at, bool(hidden), bool(pinned), created, updated,
+            known.tags, known.metadata, version, parent, fork_at, bool(hidden), bool(pins), created, updated,
         )  # fmt: skip
         return facts, msgspec.json.decode(unsealed(key, "state", state)) if state else {}, lease_s
     except (msgspec.MsgspecError, ValueError, TypeError) as error:
@@ -315,18 +328,33 @@ def _thread(row: tuple[Any, ...]) -> tuple[ThreadRow, dict[str, Any], float]:
 
 
 def turn_row(key: bytes, row: tuple[Any, ...]) -> TurnRow:
-    """A turn of the columns first, last, status, epoch, created, key, request, manifest."""
-    manifest = None if row[7] is None else unsealed(key, "manifest", row[7])
+    """A turn of the columns first, last, status, epoch, created, key, request, seal, manifest."""
+    verify(row[7], "turn", key, *row[:7])
+    manifest = None if row[8] is None else unsealed(key, "manifest", row[8])
     return TurnRow(row[0], row[1], row[2], row[5], row[3], row[4] / 1000, manifest)
 
 
 def hidden_ranges(connection: apsw.Connection, thread: ThreadRow) -> list[tuple[int, int]]:
     """What stays out of contexts."""
-    return list(connection.execute(Q["hidden_ranges"], (thread.key,))) if thread.hidden else []
+    out = []
+    for start, stop, found in connection.execute(Q["hidden_ranges"], (thread.key,)) if thread.hidden else ():
+        verify(found, "hidden", thread.key, start, stop)
+        out.append((start, stop))
+    return out
+
+
+def pinned(connection: apsw.Connection, key: bytes) -> list[int]:
+    """Pinned positions, in order."""
+    out = []
+    for position, found in connection.execute(Q["pins"], (key,)):
+        verify(found, "pin", key, position)
+        out.append(position)
+    return out
 
 
 def _call(key: bytes, row: tuple[Any, ...]) -> Call:
-    turn, purpose, model, into, out, read, write, thought, latency, first, estimated, created, raw = row
+    verify(row[13], "call", key, *row[:13])
+    turn, purpose, model, into, out, read, write, thought, latency, first, estimated, created, raw = row[:13]
     return Call(
         purpose, model, into, out, read, write, thought, _seconds(latency), _seconds(first), bool(estimated),
         msgspec.json.decode(unsealed(key, "usage", raw)) if raw else {}, turn, created / 1000,

@@ -19,6 +19,8 @@ _CODES = {role: number for number, role in enumerate(ROLES)}
 _HEADS = [b'{"role":"' + role.encode() + b'"' for role in ROLES]
 _EMPTY = [Message(role) for role in ROLES]  # type: ignore[arg-type]
 
+_PACK = msgspec.msgpack.Encoder().encode
+
 Row = tuple[Any, ...]
 
 
@@ -36,6 +38,21 @@ def seal(
     """Eight bytes over all columns of an entry."""
     head = b"%b%d %d %d %d %d %d %b\0" % (key, position, turn, role, tokens, running, created, (name or "").encode())
     return blake2b(head + (b"\0deleted" if body is None else body), digest_size=8).digest()
+
+
+def over(*values: Any) -> bytes:
+    """Eight bytes over some values, the first of which says what they are: `seal(...)` in our statements."""
+    return blake2b(_PACK(values), digest_size=8).digest()
+
+
+def verify(found: bytes | None, what: str, key: bytes, *values: Any) -> None:
+    """Compare a row's seal with its values.
+
+    Raises:
+        StorageCorrupt: the row was altered outside of this program.
+    """
+    if found != over(what, key, *values):
+        raise StorageCorrupt(f"a {what} of thread {key.hex()} was altered outside of novelo: restore a backup")
 
 
 class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -60,7 +77,7 @@ def unsealed(key: bytes, kind: str, blob: bytes) -> bytes:
         StorageCorrupt: it was altered outside of this program.
     """
     data = blob[8:]
-    if blob[:8] != blake2b(data, key=key + kind.encode(), digest_size=8).digest():
+    if not isinstance(blob, bytes) or blob[:8] != blake2b(data, key=key + kind.encode(), digest_size=8).digest():
         raise StorageCorrupt(f"the {kind} of thread {key.hex()} was altered outside of novelo: restore a backup")
     return data
 
@@ -90,8 +107,12 @@ def from_row(key: bytes, row: Row, hidden: bool = False) -> StoredEntry:
     Raises:
         StorageCorrupt: the row was altered outside of this program.
     """
-    position, turn, code, tokens, running, created, name, body, sealed = row
-    if sealed != seal(key, position, turn, code, tokens, running, created, name, body):
+    position, turn, code, tokens, running, created, name, body, found = row
+    try:
+        whole = found == seal(key, position, turn, code, tokens, running, created, name, body)
+    except (TypeError, AttributeError):  # a column of another type than it was written with
+        whole = False
+    if not whole:
         raise StorageCorrupt(
             f"entry {position} of thread {key.hex()} was altered outside of novelo: restore a backup", position=position
         )

@@ -2,6 +2,9 @@
 
 CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 
+-- seal (here and below): eight bytes of a hash over the rest of the row, made by the function that connections have
+-- under that name; of a thread over what counts and fences, while its texts stand under seals of their own in metadata and
+-- state, and the lease under none.
 CREATE TABLE threads (
   thread BLOB PRIMARY KEY,
   owner TEXT NOT NULL,
@@ -26,7 +29,8 @@ CREATE TABLE threads (
   hidden INTEGER NOT NULL DEFAULT 0,
   pinned INTEGER NOT NULL DEFAULT 0,
   created REAL NOT NULL,
-  updated REAL NOT NULL
+  updated REAL NOT NULL,
+  seal BLOB
 ) WITHOUT ROWID;
 CREATE INDEX threads_by_owner ON threads (owner, updated);
 CREATE INDEX threads_by_parent ON threads (parent) WHERE parent IS NOT NULL;
@@ -57,6 +61,7 @@ CREATE TABLE turns (
   created INTEGER NOT NULL,
   key TEXT,
   request BLOB,
+  seal BLOB NOT NULL,
   manifest BLOB,
   draft BLOB,
   PRIMARY KEY (thread, first)
@@ -79,14 +84,18 @@ CREATE TABLE calls (
   estimated INTEGER NOT NULL,
   created INTEGER NOT NULL,
   raw BLOB,
+  seal BLOB NOT NULL,
   PRIMARY KEY (thread, number)
 ) WITHOUT ROWID;
 
-CREATE TABLE pins (thread BLOB NOT NULL, position INTEGER NOT NULL, PRIMARY KEY (thread, position)) WITHOUT ROWID;
+CREATE TABLE pins (
+  thread BLOB NOT NULL, position INTEGER NOT NULL, seal BLOB NOT NULL, PRIMARY KEY (thread, position)
+) WITHOUT ROWID;
 
 -- Half-open ranges of positions that stay out of contexts.
 CREATE TABLE hidden (
-  thread BLOB NOT NULL, start INTEGER NOT NULL, stop INTEGER NOT NULL, PRIMARY KEY (thread, start, stop)
+  thread BLOB NOT NULL, start INTEGER NOT NULL, stop INTEGER NOT NULL, seal BLOB NOT NULL,
+  PRIMARY KEY (thread, start, stop)
 ) WITHOUT ROWID;
 
 -- Counts only; the thread is named by its key.

@@ -17,7 +17,7 @@ from novelo.stores.base import Begun, Busy, Call, Close, Lease, NewEntry, Thread
 from novelo.stores.rules import held, lost
 from novelo.stores.sqlite.changes import Changes, data
 from novelo.stores.sqlite.reading import Q, thread_row, turn_row
-from novelo.stores.sqlite.rows import from_row, sealed, to_row, unsealed
+from novelo.stores.sqlite.rows import from_row, over, sealed, to_row, unsealed
 
 
 class SQLiteStore(Changes):
@@ -97,6 +97,7 @@ class SQLiteStore(Changes):
         until = lease.now + lease.ttl_s
         values = (thread.key, lease.holder, until, lease.ttl_s, turn.first, lease.now)
         epoch = next(iter(db.execute(Q["retake"], values)))[0]
+        db.execute(Q["reseal"], (thread.key,))
         if turn.status == "new":
             db.execute(Q["new_turn"], (thread.key, turn.first, epoch, int(lease.now * 1000), None, None))
         else:
@@ -280,6 +281,7 @@ class SQLiteStore(Changes):
                 return False
             self._interrupt(db, found[0], lease.now, but=None)
             db.execute(Q["reaped"], (key, lease.now))
+            db.execute(Q["reseal"], (key,))
             return True
 
     def _add_rows(
@@ -297,6 +299,7 @@ class SQLiteStore(Changes):
                 opening += 1
         tokens = sum(new.tokens for new in entries)
         row = next(iter(db.execute(Q["add"], (thread.key, len(entries), asked, tokens, opening, now))))
+        db.execute(Q["reseal"], (thread.key,))
         position, turns, running = row
         for i, new in enumerate(entries):
             turns += new.message.role == "user"
@@ -307,12 +310,13 @@ class SQLiteStore(Changes):
 
 
 def _call_row(key: bytes, first: int, call: Call, now: float) -> tuple[Any, ...]:
-    return (
-        key, first, call.purpose, call.model, call.input, call.output, call.cache_read, call.cache_write,
-        call.reasoning, _milliseconds(call.latency_s), _milliseconds(call.first_token_s), call.estimated,
+    row = (
+        first, call.purpose, call.model, call.input, call.output, call.cache_read, call.cache_write,
+        call.reasoning, _milliseconds(call.latency_s), _milliseconds(call.first_token_s), int(call.estimated),
         int(now * 1000),
         sealed(key, "usage", msgspec.json.encode(call.raw)) if call.raw else None,
     )  # fmt: skip
+    return (key, *row, over("call", key, *row))
 
 
 def _milliseconds(seconds: float | None) -> int | None:

@@ -14,9 +14,11 @@ from importlib import resources
 import apsw
 
 from novelo.errors import SchemaTooNew, StorageCorrupt, StorageReadOnly
+from novelo.stores.sqlite.rows import sealed, unsealed
 
 SCHEMA = 1
 PACKAGE = "novelo.stores.sqlite"
+SECRET = bytes(16)  # in place of a thread's key, for the seal over the secret
 
 
 def steps() -> dict[int, str]:
@@ -83,7 +85,18 @@ def bring_up(
 def create(connection: apsw.Connection) -> None:
     """The schema of a fresh database, and its secret."""
     connection.execute(resources.files(PACKAGE).joinpath("schema.sql").read_text("utf-8"))
-    connection.execute("INSERT INTO meta VALUES ('schema', ?), ('secret', ?)", (SCHEMA, os.urandom(32)))
+    secret = sealed(SECRET, "secret", os.urandom(32))
+    connection.execute("INSERT INTO meta VALUES ('schema', ?), ('secret', ?)", (SCHEMA, secret))
+
+
+def secret_of(connection: apsw.Connection) -> bytes:
+    """The database's secret, which threads' keys are made with: of another one all threads would seem to be gone.
+
+    Raises:
+        StorageCorrupt: it was altered.
+    """
+    row = next(iter(connection.execute("SELECT value FROM meta WHERE name = 'secret'")), (b"",))
+    return unsealed(SECRET, "secret", row[0])
 
 
 def migrate(connection: apsw.Connection, found: int, wanted: int, known: Mapping[int, str] | None = None) -> None:
