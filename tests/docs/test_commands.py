@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import typer
+
+from novelo.cli import app
 
 
 @pytest.fixture
@@ -76,3 +81,15 @@ def test_check_fix_and_compose(run):
         ended = run("check", "-", given=bad)
         assert ended.returncode == 1
         assert "Traceback" not in ended.stderr
+
+
+def test_every_command_and_option_is_documented():
+    """docs/cli.md has a heading for each command, and names each of its options there."""
+    text = (Path(__file__).resolve().parents[2] / "docs" / "cli.md").read_text("utf-8")
+    sections = {found[1]: found[0] for found in re.finditer(r"^### `novelo (\w+).*?(?=^##|\Z)", text, re.M | re.S)}
+    commands = typer.main.get_command(app).commands
+    assert set(sections) == set(commands)
+    for name, command in commands.items():
+        for option in command.params:
+            if option.param_type_name == "option" and "--database" not in option.opts:
+                assert any(f"`{opt}`" in sections[name] for opt in option.opts), f"{name}: {option.opts}"
