@@ -27,7 +27,7 @@ from novelo.stores.base import (
     TurnRow,
 )
 from novelo.stores.kept import Kept, KeptThreads
-from novelo.stores.rules import held, lost, without
+from novelo.stores.rules import held, lost, merged, without
 
 replace = msgspec.structs.replace
 
@@ -317,7 +317,7 @@ class ReferenceStore(KeptThreads):
             self._hide(kept, ranges if on else [], now)
 
     def _hide(self, kept: Kept, ranges: Sequence[tuple[int, int]], now: float) -> None:
-        kept.hidden += [piece for piece in ranges if piece[0] < piece[1]]
+        kept.hidden = merged([*kept.hidden, *ranges])
         kept.row = replace(kept.row, hidden=bool(kept.hidden), updated=now)
 
     def rewrite(self, thread: ThreadRow, bodies: dict[int, NewEntry | None], now: float) -> int:
@@ -401,7 +401,7 @@ class ReferenceStore(KeptThreads):
                 "turns": len(kept.turns),
                 "calls": len(kept.calls),
                 "pins": len(kept.pins),
-                "hidden": len(set(kept.hidden)),
+                "hidden": len(kept.hidden),
             }
             return Receipt(rows, tuple(child.row.thread_id for child in children))
 

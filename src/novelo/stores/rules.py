@@ -75,3 +75,17 @@ def without(old: Sequence[tuple[int, int]], gone: Sequence[tuple[int, int]]) -> 
     for start, stop in gone:
         out = [piece for a, b in out for piece in ((a, min(b, start)), (max(a, stop), b)) if piece[0] < piece[1]]
     return out
+
+
+def merged(ranges: Sequence[tuple[int, int]]) -> Ranges:
+    """Ranges in order, those that touch made one, the empty ones left out.
+
+    Example: (5, 7) (0, 2) (2, 3) -> (0, 3) (5, 7).
+    """
+    out: Ranges = []
+    for start, stop in sorted(piece for piece in ranges if piece[0] < piece[1]):
+        if out and start <= out[-1][1]:
+            out[-1] = (out[-1][0], max(stop, out[-1][1]))
+        else:
+            out.append((start, stop))
+    return out

@@ -10,9 +10,11 @@ import msgspec
 
 from novelo.errors import InvalidSpec, ThreadErased, UnknownEntry
 from novelo.stores.base import NewEntry, Receipt, ThreadRow
-from novelo.stores.rules import without
-from novelo.stores.sqlite.reading import Q, Reading, hidden_ranges, pinned, thread_row
+from novelo.stores.rules import merged, without
+from novelo.stores.sqlite.facts import Q, pinned, thread_row
+from novelo.stores.sqlite.reading import Reading
 from novelo.stores.sqlite.rows import Facts, from_row, seal, sealed, to_row
+from novelo.stores.sqlite.walk import hidden_between
 
 
 class Changes(Reading):
@@ -64,17 +66,20 @@ class Changes(Reading):
             found = thread_row(db, key)
             if found is None or found[0].status == "erased":
                 raise UnknownEntry("there is no such thread")
-            if on:
-                self._hide(db, key, ranges, now)
-                return
-            old = hidden_ranges(db, found[0])
-            db.execute(Q["clear_hidden"], (key,))
-            self._hide(db, key, without(old, ranges), now)
+            self._hide(db, key, ranges, now, on)
 
-    def _hide(self, db: apsw.Connection, key: bytes, ranges: Sequence[tuple[int, int]], now: float) -> None:
+    def _hide(
+        self, db: apsw.Connection, key: bytes, ranges: Sequence[tuple[int, int]], now: float, on: bool = True
+    ) -> None:
         for start, stop in ranges:
-            if start < stop:
-                db.execute(Q["hide_range"], (key, start, stop))
+            if start >= stop:
+                continue
+            # what touches it is taken out, and comes back in one piece with it, or without it
+            old = hidden_between(db, key, start - 1, stop + 1)
+            for piece in old:
+                db.execute(Q["show_range"], (key, piece[0]))
+            for piece in merged([*old, (start, stop)]) if on else without(old, [(start, stop)]):
+                db.execute(Q["hide_range"], (key, *piece))
         db.execute(Q["mark_hidden"], (key, now))
         db.execute(Q["reseal"], (key,))
 
@@ -131,7 +136,8 @@ class Changes(Reading):
                 sealed(key, "state", msgspec.json.encode(source[1])) if source[1] else None, parent.key, now,
             )  # fmt: skip
             db.execute(Q["fork"], values)
-            shared = [(a, min(b, at)) for a, b in hidden_ranges(db, facts) if a < at]
+            db.execute(Q["reseal"], (key,))
+            shared = [(a, min(b, at)) for a, b in hidden_between(db, facts.key, 0, at)]
             self._hide(db, key, shared, now)
             for position in pinned(db, parent.key):
                 if position < at:

@@ -137,17 +137,25 @@ WHERE thread = ?1 AND position >= ?2 AND position < ?3 ORDER BY position LIMIT ?
 -- Where the message with an id stands; the newest if it stands twice.
 SELECT max(position) FROM entries WHERE thread = ?1 AND id = ?2 AND position < ?3;
 
--- hidden_ranges --
--- What stays out of contexts.
-SELECT start, stop, seal FROM hidden WHERE thread = ?1;
+-- hidden_between --
+-- What stays out of contexts, of the positions from one to below another. Ranges do not overlap, so that only the last one
+-- that begins before can reach into them.
+SELECT start, stop, seal FROM hidden
+WHERE thread = ?1 AND start < ?3
+  AND start >= coalesce((SELECT max(start) FROM hidden WHERE thread = ?1 AND start <= ?2), ?2) AND stop > ?2
+ORDER BY start;
+
+-- hidden_below --
+-- The same below a position, newest first.
+SELECT start, stop, seal FROM hidden WHERE thread = ?1 AND start < ?2 ORDER BY start DESC;
 
 -- hide_range --
--- One more range out of contexts.
-INSERT OR IGNORE INTO hidden (thread, start, stop, seal) VALUES (?1, ?2, ?3, seal('hidden', ?1, ?2, ?3));
+-- One more range out of contexts; it touches no other.
+INSERT INTO hidden (thread, start, stop, seal) VALUES (?1, ?2, ?3, seal('hidden', ?1, ?2, ?3));
 
--- clear_hidden --
--- All ranges of a thread; they are written anew when one is taken back.
-DELETE FROM hidden WHERE thread = ?1;
+-- show_range --
+-- One range less.
+DELETE FROM hidden WHERE thread = ?1 AND start = ?2;
 
 -- mark_hidden --
 -- Whether a thread has hidden ranges, so that others need not look.

@@ -1,28 +1,26 @@
-"""Reading a thread: its facts, its entries through the chain of forks, its turns, ledger and pins."""
+"""Reading a thread: its facts, turns, ledger and pins; lists of threads; the search. Entries are read in `walk.py`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 import apsw
-import msgspec
 
-from novelo.errors import StorageCorrupt, ThreadErased, UnknownEntry
+from novelo.errors import StorageCorrupt
 from novelo.stores import search as words_of
-from novelo.stores.base import Call, Hit, StoredEntry, ThreadRow, TurnRow
+from novelo.stores.base import Call, Hit, ThreadRow, TurnRow
 from novelo.stores.rules import thread_key
-from novelo.stores.sql import statements
 from novelo.stores.sqlite.database import Database
+from novelo.stores.sqlite.facts import Q, pinned, read_call, read_thread, thread_row, turn_row
 from novelo.stores.sqlite.index import Index
-from novelo.stores.sqlite.migrations import PACKAGE, secret_of
-from novelo.stores.sqlite.rows import Facts, from_row, unsealed, verify
+from novelo.stores.sqlite.migrations import secret_of
+from novelo.stores.sqlite.rows import from_row
+from novelo.stores.sqlite.walk import Walk
 
-Q = statements(PACKAGE)
 
-
-class Reading:
+class Reading(Walk):
     """The reading half of the SQLite store."""
 
     def __init__(self, database: Database, *, search: bool = True) -> None:
@@ -75,116 +73,6 @@ class Reading:
             found = thread_row(connection, key)
         return {} if found is None else found[1]
 
-    # ------------------------------------------------------------------------------------------ entries
-    def tail(self, thread: ThreadRow, before: int, limit: int, *, hidden: bool = False) -> list[StoredEntry]:
-        """Entries below a position, newest first."""
-        with self.database.reading() as connection:
-            out: list[StoredEntry] = []
-            before = min(before, thread.head)
-            while len(out) < limit and before > 0:
-                rows = self._rows(connection, thread, before, limit, newest=True)
-                before = rows[-1].position
-                out += [e for e in rows if hidden or not (e.hidden or e.deleted)]
-            return out[:limit]
-
-    def range(self, thread: ThreadRow, start: int, limit: int, *, hidden: bool = False) -> list[StoredEntry]:
-        """Entries from a position on, oldest first."""
-        with self.database.reading() as connection:
-            out: list[StoredEntry] = []
-            while len(out) < limit and start < thread.head:
-                rows = self._rows(connection, thread, start, limit, newest=False)
-                start = rows[-1].position + 1
-                out += [e for e in rows if hidden or not (e.hidden or e.deleted)]
-            return out[:limit]
-
-    def _rows(
-        self, connection: apsw.Connection, thread: ThreadRow, at: int, limit: int, *, newest: bool
-    ) -> list[StoredEntry]:
-        """At least one entry, from one thread of the chain.
-
-        Raises:
-            ThreadErased, StorageCorrupt: the entry next to `at` is not there.
-        """
-        rows = self._next_rows(connection, thread, at, limit, newest=newest)
-        if rows:
-            return rows
-        found = thread_row(connection, thread.key)
-        if found is None or found[0].status == "erased" or found[0].created != thread.created:
-            raise ThreadErased("the thread was erased")
-        now = found[0]
-        if (now.parent, now.fork_at) != (thread.parent, thread.fork_at):  # the thread it was forked from is gone
-            rows = self._next_rows(connection, now, at, limit, newest=newest)
-        if not rows:
-            raise _gap(thread, at - newest)
-        return rows
-
-    def _next_rows(
-        self, connection: apsw.Connection, thread: ThreadRow, at: int, limit: int, *, newest: bool
-    ) -> list[StoredEntry]:
-        ranges = hidden_ranges(connection, thread)
-        out: list[StoredEntry] = []
-        for key, low, high in self._segments(connection, thread):
-            if newest and low < at:
-                rows = connection.execute(Q["tail"], (key, min(at, high), low, limit))
-            elif not newest and low <= at < high:
-                rows = connection.execute(Q["range"], (key, at, high, limit))
-            else:
-                continue
-            expected = min(at, high) - 1 if newest else at
-            for row in rows:
-                if row[0] != expected:
-                    return out
-                expected += -1 if newest else 1
-                out.append(from_row(key, row, bool(ranges) and any(a <= row[0] < b for a, b in ranges)))
-            return out
-        return out
-
-    def _segments(self, connection: apsw.Connection, thread: ThreadRow) -> Iterator[tuple[bytes, int, int]]:
-        """Which thread holds which positions: (key, first, one past the last), the newest first."""
-        if thread.parent is None:
-            yield thread.key, 0, thread.head
-            return
-        key, low, high = thread.key, thread.fork_at, thread.head
-        parent: bytes | None = thread.parent
-        while True:
-            if low < high:
-                yield key, low, high
-            high = min(high, low)
-            if parent is None or high == 0:
-                return
-            found = thread_row(connection, parent)
-            if found is None:
-                return
-            key, parent, low = found[0].key, found[0].parent, found[0].fork_at
-
-    def entries(self, thread: ThreadRow, positions: Sequence[int]) -> list[StoredEntry]:
-        """The entries at some positions, in the order asked for, hidden and deleted ones too."""
-        out = []
-        with self.database.reading() as connection:
-            for position in positions:
-                if not 0 <= position < thread.head:
-                    raise UnknownEntry(f"no entry {position} in a thread of {thread.head}", id=position)
-                out += self._rows(connection, thread, position, 1, newest=False)
-        return out
-
-    def find(self, thread: ThreadRow, ids: Sequence[str]) -> dict[str, int]:
-        """Positions of entries by their message's id, the newest if an id stands twice."""
-        out: dict[str, int] = {}
-        with self.database.reading() as connection:
-            for key, _, high in self._segments(connection, thread):
-                for name in ids:
-                    if name not in out:
-                        row = next(iter(connection.execute(Q["position_of_id"], (key, name, high))), (None,))
-                        if row[0] is not None:
-                            out[name] = row[0]
-        return out
-
-    def holder_of(self, connection: apsw.Connection, thread: ThreadRow, position: int) -> bytes:
-        """The key under which the entry at a position is stored."""
-        return next(
-            (key for key, low, high in self._segments(connection, thread) if low <= position < high), thread.key
-        )
-
     # ------------------------------------------------------------------------------------------ the rest
     def turns(self, key: bytes, limit: int = 200, before: int | None = None) -> list[TurnRow]:
         """Turns, newest first."""
@@ -201,7 +89,7 @@ class Reading:
                 rows = connection.execute(Q["calls_of_owner"], (owner,))
             else:
                 rows = connection.execute(Q["calls_of_all"])
-            return [(row[0], row[1], _call(row[2], row[4:])) for row in rows]
+            return [(row[0], row[1], read_call(row[2], row[4:])) for row in rows]
 
     def pins(self, key: bytes) -> list[int]:
         """Pinned positions."""
@@ -233,7 +121,7 @@ class Reading:
         out: list[ThreadRow] = []
         with self.database.reading() as connection:
             for row in connection.execute(query, values):
-                thread = _thread(row)[0]
+                thread = read_thread(row)[0]
                 if wanted and not set(wanted) <= set(words_of.fold(f"{thread.title} {thread.thread_id}").split()):
                     continue
                 out.append(thread)
@@ -282,90 +170,3 @@ class Reading:
             if len(out) >= limit or left <= 0:
                 break
         return out[:limit]
-
-
-def thread_row(connection: apsw.Connection, key: bytes) -> tuple[ThreadRow, dict[str, Any], float] | None:
-    """A thread's facts, its state, and the time to live of its lease."""
-    row = next(iter(connection.execute(Q["thread"], (key,))), None)
-    return None if row is None else _thread(row)
-
-
-def _thread(row: tuple[Any, ...]) -> tuple[ThreadRow, dict[str, Any], float]:
-    (
-        key,
-        owner,
-        thread_id,
-        head,
-        turns,
-        opening,
-        running,
-        epoch,
-        holder,
-        lease_until,
-        lease_s,
-        open_turn,
-        status,
-        title,
-        tags,
-    ) = row[:15]
-    metadata, state, version, parent, fork_at, hidden, pins, created, updated, found = row[15:]
-    try:
-        counts = (head, turns, opening, running, epoch, status, version, parent, fork_at, hidden, pins, created)
-        verify(found, "thread", key, *counts)
-        known = msgspec.json.decode(unsealed(key, "facts", metadata), type=Facts) if metadata else Facts()
-        copies = (owner, thread_id, title, msgspec.json.decode(tags, type=tuple[str, ...]))
-        if copies != (known.owner, known.thread_id, known.title, known.tags):
-            raise StorageCorrupt(
-                f"the facts of thread {bytes(key).hex()} were altered outside of novelo: restore a backup"
-            )
-        facts = ThreadRow(
-            key, owner, thread_id, head, turns, opening, running, epoch, holder, lease_until, open_turn, status, title,
-            known.tags, known.metadata, version, parent, fork_at, bool(hidden), bool(pins), created, updated,
-        )  # fmt: skip
-        return facts, msgspec.json.decode(unsealed(key, "state", state)) if state else {}, lease_s
-    except (msgspec.MsgspecError, ValueError, TypeError) as error:
-        raise StorageCorrupt(f"the row of thread {bytes(key).hex()} was altered outside of novelo") from error
-
-
-def turn_row(key: bytes, row: tuple[Any, ...]) -> TurnRow:
-    """A turn of the columns first, last, status, epoch, created, key, request, seal, manifest."""
-    verify(row[7], "turn", key, *row[:7])
-    manifest = None if row[8] is None else unsealed(key, "manifest", row[8])
-    return TurnRow(row[0], row[1], row[2], row[5], row[3], row[4] / 1000, manifest)
-
-
-def hidden_ranges(connection: apsw.Connection, thread: ThreadRow) -> list[tuple[int, int]]:
-    """What stays out of contexts."""
-    out = []
-    for start, stop, found in connection.execute(Q["hidden_ranges"], (thread.key,)) if thread.hidden else ():
-        verify(found, "hidden", thread.key, start, stop)
-        out.append((start, stop))
-    return out
-
-
-def pinned(connection: apsw.Connection, key: bytes) -> list[int]:
-    """Pinned positions, in order."""
-    out = []
-    for position, found in connection.execute(Q["pins"], (key,)):
-        verify(found, "pin", key, position)
-        out.append(position)
-    return out
-
-
-def _call(key: bytes, row: tuple[Any, ...]) -> Call:
-    verify(row[13], "call", key, *row[:13])
-    turn, purpose, model, into, out, read, write, thought, latency, first, estimated, created, raw = row[:13]
-    return Call(
-        purpose, model, into, out, read, write, thought, _seconds(latency), _seconds(first), bool(estimated),
-        msgspec.json.decode(unsealed(key, "usage", raw)) if raw else {}, turn, created / 1000,
-    )  # fmt: skip
-
-
-def _seconds(milliseconds: int | None) -> float | None:
-    return None if milliseconds is None else milliseconds / 1000
-
-
-def _gap(thread: ThreadRow, position: int) -> StorageCorrupt:
-    return StorageCorrupt(
-        f"entry {position} of thread {thread.key.hex()} is missing: restore a backup", position=position
-    )

@@ -92,10 +92,10 @@ CREATE TABLE pins (
   thread BLOB NOT NULL, position INTEGER NOT NULL, seal BLOB NOT NULL, PRIMARY KEY (thread, position)
 ) WITHOUT ROWID;
 
--- Half-open ranges of positions that stay out of contexts.
+-- Half-open ranges of positions that stay out of contexts; no two of a thread touch.
 CREATE TABLE hidden (
   thread BLOB NOT NULL, start INTEGER NOT NULL, stop INTEGER NOT NULL, seal BLOB NOT NULL,
-  PRIMARY KEY (thread, start, stop)
+  PRIMARY KEY (thread, start)
 ) WITHOUT ROWID;
 
 -- Counts only; the thread is named by its key.

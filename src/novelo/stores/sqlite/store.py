@@ -16,7 +16,7 @@ from novelo.errors import KeyConflict, TurnClosed, UnknownEntry
 from novelo.stores.base import Begun, Busy, Call, Close, Lease, NewEntry, ThreadRow, TurnRow
 from novelo.stores.rules import held, lost
 from novelo.stores.sqlite.changes import Changes, data
-from novelo.stores.sqlite.reading import Q, thread_row, turn_row
+from novelo.stores.sqlite.facts import Q, thread_row, turn_row
 from novelo.stores.sqlite.rows import from_row, over, sealed, to_row, unsealed
 
 

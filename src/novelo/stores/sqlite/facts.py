@@ -1,0 +1,94 @@
+"""Rows of threads, turns, pins and the ledger as values, each compared with its seal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import apsw
+import msgspec
+
+from novelo.errors import StorageCorrupt
+from novelo.stores.base import Call, ThreadRow, TurnRow
+from novelo.stores.sql import statements
+from novelo.stores.sqlite.migrations import PACKAGE
+from novelo.stores.sqlite.rows import Facts, unsealed, verify
+
+Q = statements(PACKAGE)
+
+
+def thread_row(connection: apsw.Connection, key: bytes) -> tuple[ThreadRow, dict[str, Any], float] | None:
+    """A thread's facts, its state, and the time to live of its lease."""
+    row = next(iter(connection.execute(Q["thread"], (key,))), None)
+    return None if row is None else read_thread(row)
+
+
+def read_thread(row: tuple[Any, ...]) -> tuple[ThreadRow, dict[str, Any], float]:
+    """The same of a row with all columns of a thread.
+
+    Raises:
+        StorageCorrupt: it was altered outside of this program.
+    """
+    (
+        key,
+        owner,
+        thread_id,
+        head,
+        turns,
+        opening,
+        running,
+        epoch,
+        holder,
+        lease_until,
+        lease_s,
+        open_turn,
+        status,
+        title,
+        tags,
+    ) = row[:15]
+    metadata, state, version, parent, fork_at, hidden, pins, created, updated, found = row[15:]
+    try:
+        counts = (head, turns, opening, running, epoch, status, version, parent, fork_at, hidden, pins, created)
+        verify(found, "thread", key, *counts)
+        known = msgspec.json.decode(unsealed(key, "facts", metadata), type=Facts) if metadata else Facts()
+        copies = (owner, thread_id, title, msgspec.json.decode(tags, type=tuple[str, ...]))
+        if copies != (known.owner, known.thread_id, known.title, known.tags):
+            raise StorageCorrupt(
+                f"the facts of thread {bytes(key).hex()} were altered outside of novelo: restore a backup"
+            )
+        facts = ThreadRow(
+            key, owner, thread_id, head, turns, opening, running, epoch, holder, lease_until, open_turn, status, title,
+            known.tags, known.metadata, version, parent, fork_at, bool(hidden), bool(pins), created, updated,
+        )  # fmt: skip
+        return facts, msgspec.json.decode(unsealed(key, "state", state)) if state else {}, lease_s
+    except (msgspec.MsgspecError, ValueError, TypeError) as error:
+        raise StorageCorrupt(f"the row of thread {bytes(key).hex()} was altered outside of novelo") from error
+
+
+def turn_row(key: bytes, row: tuple[Any, ...]) -> TurnRow:
+    """A turn of the columns first, last, status, epoch, created, key, request, seal, manifest."""
+    verify(row[7], "turn", key, *row[:7])
+    manifest = None if row[8] is None else unsealed(key, "manifest", row[8])
+    return TurnRow(row[0], row[1], row[2], row[5], row[3], row[4] / 1000, manifest)
+
+
+def pinned(connection: apsw.Connection, key: bytes) -> list[int]:
+    """Pinned positions, in order."""
+    out = []
+    for position, found in connection.execute(Q["pins"], (key,)):
+        verify(found, "pin", key, position)
+        out.append(position)
+    return out
+
+
+def read_call(key: bytes, row: tuple[Any, ...]) -> Call:
+    """A call of the ledger, of its columns behind thread and number."""
+    verify(row[13], "call", key, *row[:13])
+    turn, purpose, model, into, out, read, write, thought, latency, first, estimated, created, raw = row[:13]
+    return Call(
+        purpose, model, into, out, read, write, thought, _seconds(latency), _seconds(first), bool(estimated),
+        msgspec.json.decode(unsealed(key, "usage", raw)) if raw else {}, turn, created / 1000,
+    )  # fmt: skip
+
+
+def _seconds(milliseconds: int | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1000
