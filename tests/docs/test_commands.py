@@ -93,3 +93,13 @@ def test_every_command_and_option_is_documented():
         for option in command.params:
             if option.param_type_name == "option" and "--database" not in option.opts:
                 assert any(f"`{opt}`" in sections[name] for opt in option.opts), f"{name}: {option.opts}"
+
+
+def test_a_failed_export_leaves_the_old_file(run, tmp_path):
+    """An export that is refused does not touch the file that was there."""
+    run("chat", "--thread", "t1", given="Meu nome é Ana.\n")
+    kept = tmp_path / "old.jsonl"
+    kept.write_text("precious")
+    for wrong in (("export", "t1", "--kind", "nope", "-o", str(kept)), ("export", "t9", "-o", str(kept))):
+        assert run(*wrong).returncode in (1, 2)
+        assert kept.read_text() == "precious"

@@ -97,7 +97,7 @@ def import_(
 
 def export(
     thread_ids: Annotated[list[str] | None, typer.Argument(help="Threads by id.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All threads of the owner.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All threads, of --owner if it is given.")] = False,
     database: Database = None,
     owner: Owner = "",
     kind: Annotated[str, typer.Option(help="novelo (lossless), openai, simple.")] = "novelo",
@@ -107,7 +107,7 @@ def export(
 
     Example: novelo export t1 t2 -o talks.jsonl
     """
-    from novelo.portable import exported
+    from novelo.portable import export_file, exported
 
     with open_database(database, must_exist=True) as memory:
         if everything:
@@ -123,9 +123,7 @@ def export(
             for piece in exported(named, kind):
                 sys.stdout.buffer.write(piece)
             return
-        with Path(output).open("wb") as out:
-            for piece in exported(named, kind):
-                out.write(piece)
+        export_file(named, output, kind)
     say(f"{len(named)} threads in {output}")
 
 
