@@ -101,7 +101,7 @@ def test_a_parent_is_erased(hand, forks):
     fork.turn("own", "answer")
     far = fork.fork("g", 3)
     receipt = hand.store.erase(hand.key, 5.0, forks=forks)
-    assert receipt.forks == ("f",) and hand.row is None
+    assert receipt.forks == ("f", "g") and hand.row is None  # the fork of the fork shared it as well
     shared = ["be kind", "common words"] if forks == "keep" else [None, None]
     assert fork.texts(hidden=True) == [*shared, "own", "answer"]
     assert far.texts(hidden=True) == [*shared, "own"]
@@ -161,3 +161,23 @@ def test_ids_are_found_through_forks(hand):
 
 def _named(name):
     return new(name, id=name)
+
+
+@pytest.mark.parametrize("forks", ["keep", "erase"])
+def test_several_forks_share_what_their_parent_leaves(hand, forks):
+    """The fork that shared most takes the entries over, once; the others go on sharing them with it."""
+    hand.add("a", "b", "c", "d")
+    short, long, empty = hand.fork("short", 2), hand.fork("long", 4), hand.fork("empty", 0)
+    short.add("x")
+    before = [hand.other(f).row.content_version for f in ("short", "long", "empty")]
+    receipt = hand.store.erase(hand.key, 5.0, forks=forks)
+    assert receipt.rows["entries"] == 4 and receipt.forks == ("long", "short")
+    kept = forks == "keep"
+    assert long.texts(hidden=True) == (["a", "b", "c", "d"] if kept else [None] * 4)
+    assert short.texts(hidden=True) == (["a", "b", "x"] if kept else [None, None, "x"])
+    assert (short.row.parent, short.row.fork_at, long.row.parent) == (long.key, 2, None)
+    assert empty.texts() == []
+    after = [hand.other(f).row.content_version for f in ("short", "long", "empty")]
+    assert [b - a for a, b in zip(before, after, strict=True)] == ([0, 0, 0] if kept else [1, 1, 0])
+    hand.store.rewrite(long.row, {1: None}, 6.0)
+    assert short.texts(hidden=True)[1] is None

@@ -192,7 +192,7 @@ def _comparable(value):
     if isinstance(value, Busy):
         return ("busy", value.holder, value.lease_until, value.same_key)
     if hasattr(value, "content_version"):
-        return msgspec.structs.replace(value, key=b"", parent=None, content_version=0)
+        return msgspec.structs.replace(value, key=b"", parent=value.parent is not None)
     if hasattr(value, "beyond"):
         return (value.rows, value.forks, value.pending)
     assert not isinstance(value, Message)

@@ -313,3 +313,20 @@ def _pages(store, limit, **filters):
         out += page
         cursor = (page[-1].updated, page[-1].key)
     return out
+
+
+def test_manifests_do_not_outlive_what_they_quote(hand):
+    """What is removed goes from manifests that could quote it, here and in forks; other manifests stay as they are."""
+    quoting = b'{"policy":"buffer","question":"what did Ana say?","passages":[{"text":"Ana said so"}],"end":2}'
+    plain = b'{"policy": "buffer", "end": 2}'
+    for manifest in (quoting, plain, quoting):
+        begun = hand.begin("q")
+        hand.append(begun, "a", close=None)
+        hand.store.append(hand.key, begun.turn.epoch, begun.turn.first, [], 1.0, close=Close("done", manifest))
+    fork = hand.fork("f", 4)
+    begun = fork.begin("q")
+    hand.store.append(fork.key, begun.turn.epoch, begun.turn.first, [], 1.0, close=Close("done", quoting))
+    hand.store.rewrite(hand.row, {3: None}, 2.0)
+    clean = b'{"policy":"buffer","end":2}'
+    assert [t.manifest for t in hand.store.turns(hand.key)] == [clean, plain, quoting]
+    assert [t.manifest for t in hand.store.turns(fork.key)] == [clean]

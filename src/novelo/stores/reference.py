@@ -27,7 +27,7 @@ from novelo.stores.base import (
     TurnRow,
 )
 from novelo.stores.kept import Kept, KeptThreads
-from novelo.stores.rules import held, lost, merged, without
+from novelo.stores.rules import held, lost, merged, without, without_quotes
 
 replace = msgspec.structs.replace
 
@@ -323,6 +323,7 @@ class ReferenceStore(KeptThreads):
     def rewrite(self, thread: ThreadRow, bodies: dict[int, NewEntry | None], now: float) -> int:
         """Replace entries' bodies, or remove them; an entry shared with a fork changes for both."""
         done = 0
+        changed: dict[bytes, int] = {}
         with self._lock:
             for position, new in bodies.items():
                 if not 0 <= position < thread.head:
@@ -338,19 +339,29 @@ class ReferenceStore(KeptThreads):
                 kept.words.pop(position, None)
                 if new is not None and new.words:
                     kept.words[position] = new.words
-                self._note_change(kept.row.key, position)
+                changed[kept.row.key] = min(position, changed.get(kept.row.key, position))
+            for key, position in changed.items():
+                for one in [self._kept[key], *self._sharing(key, position)]:
+                    self._note_change(one, position)
             if done:
                 kept = self._kept[thread.key]
                 kept.row = replace(kept.row, updated=now)
         return done
 
-    def _note_change(self, key: bytes, position: int) -> None:
-        """Raise the content version of every thread that has the entry: its own, and those forked behind it."""
-        kept = self._kept[key]
-        kept.row = replace(kept.row, content_version=kept.row.content_version + 1)
+    def _sharing(self, key: bytes, position: int) -> list[Kept]:
+        """All forks, and forks of forks, that have the entry at a position from a thread."""
+        out = []
         for child in self._kept.values():
             if child.row.parent == key and position < child.row.fork_at:
-                self._note_change(child.row.key, position)
+                out += [child, *self._sharing(child.row.key, position)]
+        return out
+
+    def _note_change(self, kept: Kept, position: int) -> None:
+        """Raise the content version of a thread that has the entry, and take what its manifests quote out of them."""
+        kept.row = replace(kept.row, content_version=kept.row.content_version + 1)
+        for first, turn in kept.turns.items():
+            if turn.manifest is not None and turn.last >= position:
+                kept.turns[first] = replace(turn, manifest=without_quotes(turn.manifest))
 
     # ------------------------------------------------------------------------------------------ forks and erasure
     def fork(self, parent: ThreadRow, key: bytes, names: tuple[str, str], at: int, now: float) -> ThreadRow:
@@ -386,10 +397,7 @@ class ReferenceStore(KeptThreads):
             kept = self._living(key)
             if kept is None:
                 return Receipt({})
-            children = [k for k in self._kept.values() if k.row.parent == key]
-            children.sort(key=lambda child: child.row.created)
-            for child in children:
-                self._part(kept, child, keep=forks == "keep")
+            named = self._part(kept, keep=forks == "keep")
             row = ThreadRow(
                 key, "", "", epoch=kept.row.epoch + 1, status="erased", created=kept.row.created, updated=now,
                 content_version=kept.row.content_version + 1,
@@ -403,21 +411,31 @@ class ReferenceStore(KeptThreads):
                 "pins": len(kept.pins),
                 "hidden": len(kept.hidden),
             }
-            return Receipt(rows, tuple(child.row.thread_id for child in children))
+            return Receipt(rows, named)
 
-    def _part(self, parent: Kept, child: Kept, *, keep: bool) -> None:
-        """A fork parts from its parent: what the parent kept becomes the fork's own, or is gone for both."""
-        start = parent.row.fork_at if parent.row.parent is not None else 0
-        for position in range(start, child.row.fork_at):
-            entry = parent.entries[position]
-            if keep and position in parent.words:
-                child.words[position] = parent.words[position]
-            child.entries[position] = (
-                entry if keep else replace(entry, message=Message(entry.role), deleted=True)  # type: ignore[arg-type]
-            )
-        child.row = replace(
-            child.row, parent=parent.row.parent, fork_at=min(start, child.row.fork_at) if parent.row.parent else 0
-        )
+    def _part(self, parent: Kept, *, keep: bool) -> tuple[str, ...]:
+        """Forks part from a thread that goes: what it kept itself moves, or is gone; the ids of all that shared it."""
+        row = parent.row
+        start = row.fork_at if row.parent is not None else 0
+        named = sorted(self._sharing(row.key, start), key=_age)
+        for one in [] if keep else [parent, *named]:
+            self._note_change(one, start)
+        children = sorted((k for k in self._kept.values() if k.row.parent == row.key), key=_age)
+        heir = max(children, key=lambda child: child.row.fork_at, default=None)
+        for child in children:
+            at = child.row.fork_at
+            if heir is None or at <= start:
+                child.row = replace(child.row, parent=row.parent)
+            elif child is not heir:
+                child.row = replace(child.row, parent=heir.row.key)
+            else:
+                for position in range(start, at):
+                    entry = parent.entries[position]
+                    child.entries[position] = entry if keep else _emptied(entry)
+                    if keep and position in parent.words:
+                        child.words[position] = parent.words[position]
+                child.row = replace(child.row, parent=row.parent, fork_at=start)
+        return tuple(one.row.thread_id for one in named)
 
 
 def _checked(new: NewEntry) -> NewEntry:
@@ -430,3 +448,11 @@ def _data(value: Any) -> Any:
         return None if value is None else msgspec.json.decode(msgspec.json.encode(value))
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidSpec(f"a value that cannot be stored as data: {type(error).__name__}") from error
+
+
+def _emptied(entry: StoredEntry) -> StoredEntry:
+    return replace(entry, message=Message(entry.role), deleted=True)  # type: ignore[arg-type]
+
+
+def _age(kept: Kept) -> tuple[float, str, str]:
+    return kept.row.created, kept.row.owner, kept.row.thread_id

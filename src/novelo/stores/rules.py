@@ -6,11 +6,15 @@ import hashlib
 import hmac
 from collections.abc import Sequence
 
+import msgspec
+
 from novelo.errors import InvalidSpec, LeaseLost, ThreadErased, TurnClosed
 from novelo.stores.base import Lease, ThreadRow
 
 MAX_NAME = 1000  # characters of an owner or thread id
 KEY_BYTES = 16
+
+QUOTING = ("question", "passages")  # what a manifest may hold of what was said: in its own words, or in others'
 
 Ranges = list[tuple[int, int]]
 
@@ -89,3 +93,15 @@ def merged(ranges: Sequence[tuple[int, int]]) -> Ranges:
         else:
             out.append((start, stop))
     return out
+
+
+def without_quotes(manifest: bytes) -> bytes:
+    """A manifest (a JSON object) less what it quotes; one that may quote and cannot be read is emptied."""
+    if not any(name.encode() in manifest for name in QUOTING):
+        return manifest
+    try:
+        fields = msgspec.json.decode(manifest, type=dict[str, msgspec.Raw])
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return b"{}"
+    rest = {name: value for name, value in fields.items() if name not in QUOTING}
+    return manifest if len(rest) == len(fields) else msgspec.json.encode(rest)

@@ -1,4 +1,4 @@
-"""What changes a thread outside of turns: facts, pins, hiding, deletion, forks, erasure."""
+"""What changes a thread outside of turns: facts, pins, hiding, deletion. Forks and erasure stand in `forks.py`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 import apsw
 import msgspec
 
-from novelo.errors import InvalidSpec, ThreadErased, UnknownEntry
-from novelo.stores.base import NewEntry, Receipt, ThreadRow
-from novelo.stores.rules import merged, without
-from novelo.stores.sqlite.facts import Q, pinned, thread_row
+from novelo.errors import InvalidSpec, UnknownEntry
+from novelo.stores.base import NewEntry, ThreadRow
+from novelo.stores.rules import QUOTING, merged, without, without_quotes
+from novelo.stores.sqlite.facts import Q, thread_row
 from novelo.stores.sqlite.reading import Reading
-from novelo.stores.sqlite.rows import Facts, from_row, seal, sealed, to_row
+from novelo.stores.sqlite.rows import Facts, from_row, seal, sealed, to_row, unsealed
 from novelo.stores.sqlite.walk import hidden_between
 
 
@@ -25,7 +25,7 @@ class Changes(Reading):
     ) -> tuple[ThreadRow, dict[str, Any], float]:
         found = self.known(db, key)
         if found is None or found[0].status == "erased":
-            db.execute(Q["new_thread"], (key, *names, now, _facts(key, Facts(*names))))
+            db.execute(Q["new_thread"], (key, *names, now, facts_of(key, Facts(*names))))
             db.execute(Q["reseal"], (key,))
             found = thread_row(db, key)
         assert found is not None
@@ -46,7 +46,7 @@ class Changes(Reading):
             texts = Facts(thread.owner, thread.thread_id, title, tags, facts.get("metadata", thread.metadata))
             packed = sealed(key, "state", data(state)) if state else None
             status = facts.get("status", thread.status)
-            db.execute(Q["set_facts"], (key, title, json_text(tags), _facts(key, texts), packed, status, now))
+            db.execute(Q["set_facts"], (key, title, json_text(tags), facts_of(key, texts), packed, status, now))
             db.execute(Q["reseal"], (key,))
 
     def pin(self, key: bytes, positions: Sequence[int], on: bool) -> None:
@@ -85,6 +85,9 @@ class Changes(Reading):
 
     def rewrite(self, thread: ThreadRow, bodies: dict[int, NewEntry | None], now: float) -> int:
         """Replace entries' bodies, or remove them; an entry shared with a fork changes for both."""
+        return self.database.with_room(lambda: self._rewrite(thread, bodies, now))
+
+    def _rewrite(self, thread: ThreadRow, bodies: dict[int, NewEntry | None], now: float) -> int:
         done = 0
         changed: dict[bytes, dict[int, str]] = {}
         with self.database.writing() as db:
@@ -104,11 +107,19 @@ class Changes(Reading):
                 done += 1
             for key, words in changed.items():
                 self._reindex(db, key, words)
-                db.execute(Q["content_changed"], (key,))
-                db.execute(Q["reseal_family"], (key,))
+                self._content_changed(db, key, min(words))
             if done:
                 db.execute(Q["used"], (thread.key, now))
         return done
+
+    def _content_changed(self, db: apsw.Connection, key: bytes, position: int) -> None:
+        """Note it in every thread that has the entry, and take what they quoted out of their manifests."""
+        for (one,) in list(db.execute(Q["sharing"], (key, position))):
+            db.execute(Q["content_changed"], (one,))
+            db.execute(Q["reseal"], (one,))
+            for first, manifest in list(db.execute(Q["quoting"], (one, position, *QUOTING))):
+                clean = sealed(one, "manifest", without_quotes(unsealed(one, "manifest", manifest)))
+                db.execute(Q["set_manifest"], (one, first, clean))
 
     def _reindex(self, db: apsw.Connection, key: bytes, words: dict[int, str]) -> None:
         found = thread_row(db, key)
@@ -116,76 +127,9 @@ class Changes(Reading):
         for position, text in words.items():
             self.index.put(db, key, found[0].owner if found else "", position, text)
 
-    def fork(self, parent: ThreadRow, key: bytes, names: tuple[str, str], at: int, now: float) -> ThreadRow:
-        """A new thread that shares the entries below a position, without a copy."""
-        last = self.range(parent, at - 1, 1, hidden=True) if 0 < at <= parent.head else []
-        turns, running = (last[0].turn, last[0].running) if last else (0, 0)
-        with self.database.writing() as db:
-            found = thread_row(db, key)
-            if found is not None and found[0].status != "erased":
-                raise InvalidSpec("a thread of that id exists already: choose another id for the fork")
-            source = thread_row(db, parent.key)
-            if source is None or source[0].status == "erased":
-                raise ThreadErased("the thread was erased")
-            if not 0 <= at <= source[0].head:
-                raise UnknownEntry(f"cannot fork at {at}: the thread has {source[0].head} messages")
-            facts = source[0]
-            values = (
-                key, *names, at, turns, min(facts.opening, at), running, facts.title, json_text(facts.tags),
-                _facts(key, Facts(*names, facts.title, facts.tags, facts.metadata)),
-                sealed(key, "state", msgspec.json.encode(source[1])) if source[1] else None, parent.key, now,
-            )  # fmt: skip
-            db.execute(Q["fork"], values)
-            db.execute(Q["reseal"], (key,))
-            shared = [(a, min(b, at)) for a, b in hidden_between(db, facts.key, 0, at)]
-            self._hide(db, key, shared, now)
-            for position in pinned(db, parent.key):
-                if position < at:
-                    db.execute(Q["pin"], (key, position))
-            db.execute(Q["mark_pinned"], (key,))
-            db.execute(Q["reseal"], (key,))
-            made = thread_row(db, key)
-            assert made is not None
-            return made[0]
 
-    def erase(self, key: bytes, now: float, *, forks: str = "erase") -> Receipt:
-        """Remove a thread for good; a late writer cannot revive it."""
-        with self.database.writing() as db:
-            found = thread_row(db, key)
-            rows: dict[str, int] = {}
-            named: list[str] = []
-            if found is not None and found[0].status != "erased":
-                db.execute(Q["erased"], (key, now))
-                db.execute(Q["reseal"], (key,))  # the fence first: from here on no late writer can append
-                for child, name, at in list(db.execute(Q["children"], (key,))):
-                    named.append(name)
-                    self._part(db, found[0], child, at, keep=forks == "keep")
-                rows["search"] = self.index.remove(db, key)
-                for table in ("entries", "turns", "calls", "pins", "hidden"):
-                    db.execute(f"DELETE FROM {table} WHERE thread = ?", (key,))  # noqa: S608  a table of ours
-                    rows[table] = db.changes()
-                db.execute(Q["receipt"], (key, now, json_text(rows)))
-        return Receipt(rows, tuple(named), pending=not self.database.scrub())
-
-    def _part(self, db: apsw.Connection, parent: ThreadRow, child: bytes, at: int, *, keep: bool) -> None:
-        """A fork parts from its parent: what the parent kept becomes the fork's own, or is gone for both.
-
-        What the parent itself shares with an earlier thread stays shared with that one.
-        """
-        start = parent.fork_at if parent.parent is not None else 0
-        for row in list(db.execute(Q["range"], (parent.key, start, at, at))):
-            entry = from_row(parent.key, row)
-            fields = (child, entry.position, row[1], row[2], row[3], row[4], row[5])
-            name, body = (row[6], row[7]) if keep else (None, None)
-            db.execute(Q["entry"], (*fields, name, body, seal(*fields, name, body)))
-        heir = thread_row(db, child)
-        if keep and heir is not None:
-            self.index.move(db, parent.key, start, at, child, heir[0].owner)
-        db.execute(Q["cut_fork"], (child, parent.parent, min(start, at)))
-        db.execute(Q["reseal"], (child,))
-
-
-def _facts(key: bytes, facts: Facts) -> bytes:
+def facts_of(key: bytes, facts: Facts) -> bytes:
+    """A thread's texts as they are stored, under a seal."""
     return sealed(key, "facts", data(facts))
 
 

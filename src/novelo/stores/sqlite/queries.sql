@@ -32,14 +32,6 @@ RETURNING epoch;
 -- A thread's row was changed on purpose.
 UPDATE threads SET seal = seal('thread', thread, head, turns, opening, running, epoch, status, content_version, parent, fork_at, hidden, pinned, created) WHERE thread = ?1;
 
--- reseal_family --
--- Likewise of a thread and all its forks.
-WITH RECURSIVE family (key) AS (
-  SELECT ?1 UNION SELECT t.thread FROM threads t JOIN family ON t.parent = family.key
-)
-UPDATE threads SET seal = seal('thread', thread, head, turns, opening, running, epoch, status, content_version, parent, fork_at, hidden, pinned, created)
-WHERE thread IN (SELECT key FROM family);
-
 -- retake --
 -- Take a turn up again, under a new epoch.
 UPDATE threads SET epoch = epoch + 1, holder = ?2, lease_until = ?3, lease_s = ?4, open_turn = ?5, updated = ?6
@@ -213,12 +205,25 @@ SELECT rowid, position FROM search WHERE search MATCH ?1;
 -- Take a message out of the search.
 DELETE FROM search WHERE rowid = ?1;
 
--- content_changed --
--- Something was removed or masked, here and in all forks: summaries made from it must not be swapped in.
+-- sharing --
+-- The thread and all forks that have the entry at a position from it.
 WITH RECURSIVE family (key) AS (
-  SELECT ?1 UNION SELECT t.thread FROM threads t JOIN family ON t.parent = family.key
+  SELECT ?1 UNION SELECT t.thread FROM threads t JOIN family ON t.parent = family.key AND t.fork_at > ?2
 )
-UPDATE threads SET content_version = content_version + 1 WHERE thread IN (SELECT key FROM family);
+SELECT key FROM family;
+
+-- content_changed --
+-- Something was removed or masked: summaries made from it must not be swapped in.
+UPDATE threads SET content_version = content_version + 1 WHERE thread = ?1;
+
+-- quoting --
+-- Manifests of turns that ended at or behind a position, and that may quote what was said.
+SELECT first, manifest FROM turns
+WHERE thread = ?1 AND last >= ?2 AND (instr(manifest, CAST(?3 AS BLOB)) OR instr(manifest, CAST(?4 AS BLOB)));
+
+-- set_manifest --
+-- A manifest without what it quoted.
+UPDATE turns SET manifest = ?3 WHERE thread = ?1 AND first = ?2;
 
 -- used --
 -- When a thread was last used.
@@ -229,8 +234,16 @@ UPDATE threads SET updated = ?2 WHERE thread = ?1;
 SELECT thread, position, rank FROM search WHERE search MATCH ?1 ORDER BY rank;
 
 -- children --
--- Threads that share the past of another.
-SELECT thread, thread_id, fork_at FROM threads WHERE parent = ?1 ORDER BY created;
+-- Threads that share the past of another, and up to where; the oldest first.
+SELECT thread, fork_at FROM threads WHERE parent = ?1 ORDER BY created, owner, thread_id;
+
+-- heirs --
+-- All forks, and forks of forks, that share entries from a position on with a thread.
+WITH RECURSIVE family (key) AS (
+  SELECT ?1 UNION SELECT t.thread FROM threads t JOIN family ON t.parent = family.key AND t.fork_at > ?2
+)
+SELECT thread, thread_id FROM threads WHERE thread IN (SELECT key FROM family) AND thread <> ?1
+ORDER BY created, owner, thread_id;
 
 -- fork --
 -- A thread that shares its parent's entries below a position.

@@ -15,12 +15,13 @@ import msgspec
 from novelo.errors import KeyConflict, TurnClosed, UnknownEntry
 from novelo.stores.base import Begun, Busy, Call, Close, Lease, NewEntry, ThreadRow, TurnRow
 from novelo.stores.rules import held, lost
-from novelo.stores.sqlite.changes import Changes, data
+from novelo.stores.sqlite.changes import data
 from novelo.stores.sqlite.facts import Q, thread_row, turn_row
+from novelo.stores.sqlite.forks import Forks
 from novelo.stores.sqlite.rows import from_row, over, sealed, to_row, unsealed
 
 
-class SQLiteStore(Changes):
+class SQLiteStore(Forks):
     """Threads in one SQLite file; see `stores/base.py` for what each method promises."""
 
     # ------------------------------------------------------------------------------------------ the turn protocol
