@@ -110,7 +110,8 @@ class TwoStores(RuleBasedStateMachine):
         self.both(lambda s, k: s.reap(k(name), self.lease("me")))
 
     @rule(name=names, facts=st.fixed_dictionaries({}, optional={
-        "title": texts, "tags": st.just(["t"]), "metadata": st.just({"m": 1}), "state": st.just({"s": 1}),
+        "title": texts, "status": st.sampled_from(["active", "closed"]),
+        "tags": st.just(["t"]), "metadata": st.just({"m": 1}), "state": st.just({"s": 1}),
     }))  # fmt: skip
     def facts(self, name, facts):
         """Note something about a thread."""

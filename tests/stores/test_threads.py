@@ -9,7 +9,7 @@ import pytest
 from fix_stores import new
 from novelo.errors import InvalidMessage, InvalidSpec, StorageUnavailable, ThreadErased, UnknownEntry
 from novelo.messages import Message, Other
-from novelo.stores.base import Begun, Close
+from novelo.stores.base import Begun, Close, NewEntry
 from novelo.stores.search import query_words
 
 
@@ -330,3 +330,69 @@ def test_manifests_do_not_outlive_what_they_quote(hand):
     clean = b'{"policy":"buffer","end":2}'
     assert [t.manifest for t in hand.store.turns(hand.key)] == [clean, plain, quoting]
     assert [t.manifest for t in hand.store.turns(fork.key)] == [clean]
+
+
+def test_a_closed_thread_is_opened_by_its_next_turn(hand):
+    """Closing is a note: it can be read and marked, its open turn goes on, and whoever speaks next opens it."""
+    begun = hand.begin("q")
+    hand.store.set_facts(hand.key, hand.names, 2.0, status="closed")
+    hand.append(begun, "a")
+    hand.store.set_facts(hand.key, hand.names, 3.0, title="x")
+    assert hand.row.status == "closed"
+    hand.turn("again", "b")
+    assert hand.row.status == "active"
+    hand.store.set_facts(hand.key, hand.names, 4.0, status="closed")
+    hand.add("c")
+    assert hand.row.status == "active"
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [{"status": "erased"}, {"title": 5}, {"title": "\ud800"}, {"tags": "abc"}, {"state": [1]}, {"patch": None},
+     {"metadata": {"f": print}}, {"colour": "red"}],
+    ids=lambda facts: next(iter(facts)),
+)  # fmt: skip
+def test_facts_of_the_wrong_kind_are_refused(hand, facts):
+    """A fact that is no such fact, or no data, is an InvalidSpec, and makes no thread."""
+    with pytest.raises(InvalidSpec):
+        hand.store.set_facts(hand.key, hand.names, 1.0, **facts)
+    assert hand.row is None
+
+
+def test_names_that_cannot_be_stored_find_nothing(hand):
+    """Half a pair of surrogates, quotes, operators in filters, words and ids find nothing, and break nothing."""
+    hand.add("words near others")
+    store = hand.store
+    for odd in ("\ud800", "' OR 1=1 --", '"', "NEAR(a b)", "words:near", "a*", "\0"):
+        assert store.threads(owner=odd, search=None, tag=None, limit=9, cursor=None) == []
+        assert store.threads(owner=None, search=None, tag=odd, limit=9, cursor=None) == []
+        assert store.search([odd], None, None, 9) == store.search(["words"], None, odd, 9) == []
+        assert store.calls(None, odd) == [] and store.find(hand.row, [odd]) == {}
+    assert [h.text for h in store.search(query_words("NEAR(words)"), hand.key, None, 9)] == ["words near others"]
+
+
+def test_places_outside_of_a_thread(hand):
+    """Reading beyond either end gives what is there; hiding is cut to it; a pin needs an entry."""
+    hand.add("a", "b")
+    row = hand.row
+    assert [e.text for e in hand.store.tail(row, 10**20, 9)] == ["b", "a"]
+    assert [e.text for e in hand.store.range(row, -5, 9)] == ["a", "b"]
+    assert hand.store.tail(row, -5, 9) == hand.store.range(row, 99, 9) == hand.store.tail(row, 9, 0) == []
+    hand.store.hide(hand.key, [(-9, 1), (7, 10**20)], True, 1.0)
+    hand.add("c", "d")
+    assert hand.texts() == ["b", "c", "d"]
+    for place in (-1, 4, 10**20):
+        with pytest.raises(UnknownEntry):
+            hand.store.pin(hand.key, [0, place], True)
+    assert hand.store.pins(hand.key) == []
+    with pytest.raises(InvalidSpec):
+        hand.store.add(hand.key, hand.names, [NewEntry(Message("user", "x"), 1 << 63)], hand.lease())
+    assert hand.row.head == 4
+
+
+def test_a_hit_says_where_its_words_stand(hand):
+    """The spans of a hit are the words in the text as it was written."""
+    hand.add("O reembolso já foi CONCLUÍDO; 可以退货吗")
+    for words, found in (("concluido", ["CONCLUÍDO"]), ("退货吗 reembolso", ["reembolso", "退货吗"])):
+        [hit] = hand.store.search(query_words(words), hand.key, None, 9)
+        assert [hit.text[a:b] for a, b in hit.spans] == found

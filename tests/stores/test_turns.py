@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fix_stores import new
-from novelo.errors import KeyConflict, LeaseLost, ThreadErased, TurnClosed, UnknownEntry
+from novelo.errors import InvalidSpec, KeyConflict, LeaseLost, ThreadErased, TurnClosed, UnknownEntry
 from novelo.stores.base import Begun, Busy, Call, Close
 
 
@@ -254,3 +254,28 @@ def test_manifests_stay_with_their_turns(hand):
     again = store.reopen(hand.key, 0, hand.lease(), mode="queue")
     hand.append(again, "x")
     assert store.turns(hand.key)[0].manifest == b'{"policy":"a"}'
+
+
+def test_a_draft_belongs_to_an_open_turn(hand):
+    """Only the writer of the open turn can renew its lease and leave a draft."""
+    begun = hand.begin("q")
+    turn = begun.turn
+
+    def keep(epoch, first):
+        return hand.store.keep_draft(hand.key, epoch, first, new("half"), hand.now + 30)
+
+    assert keep(turn.epoch, turn.first)
+    assert not keep(turn.epoch + 1, turn.first) and not keep(turn.epoch, turn.first + 1)
+    hand.append(begun, "a", close="waiting")
+    assert not keep(turn.epoch, turn.first)
+    again = hand.store.reopen(hand.key, turn.first, hand.lease(), mode="queue")
+    hand.append(again, "b")
+    assert not keep(again.turn.epoch, turn.first)
+
+
+def test_a_key_must_be_a_text_that_can_be_stored(hand):
+    """An idempotency key that is empty, too long, or not well-formed is refused, and nothing is written."""
+    for key in ("", "x" * 1001, "\ud800"):
+        with pytest.raises(InvalidSpec):
+            hand.begin("q", key=key)
+    assert hand.row is None

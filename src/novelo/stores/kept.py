@@ -15,7 +15,7 @@ import msgspec
 from novelo.errors import StorageUnavailable, ThreadErased, UnknownEntry
 from novelo.stores.base import Call, Hit, NewEntry, StoredEntry, ThreadRow, TurnRow
 from novelo.stores.rules import Ranges, thread_key
-from novelo.stores.search import fold, query_words
+from novelo.stores.search import fold, query_words, spans
 
 replace = msgspec.structs.replace
 
@@ -110,7 +110,7 @@ class KeptThreads:
 
     def range(self, thread: ThreadRow, start: int, limit: int, *, hidden: bool = False) -> list[StoredEntry]:
         """Entries from a position on, oldest first."""
-        return self._read(thread, range(start, thread.head), limit, hidden)
+        return self._read(thread, range(max(start, 0), thread.head), limit, hidden)
 
     def _read(self, thread: ThreadRow, places: Sequence[int], limit: int, hidden: bool) -> list[StoredEntry]:
         with self._lock:
@@ -194,5 +194,7 @@ class KeptThreads:
                     held_words = text.split()
                     if set(words) <= set(held_words):
                         score = sum(map(held_words.count, words)) / len(held_words)
-                        hits.append(Hit(kept.entries[position], score, kept.row.thread_id, kept.row.owner))
+                        entry = kept.entries[position]
+                        found = spans(entry.text, words)
+                        hits.append(Hit(entry, score, kept.row.thread_id, kept.row.owner, found))
         return sorted(hits, key=lambda hit: -hit.score)[:limit]

@@ -27,7 +27,18 @@ from novelo.stores.base import (
     TurnRow,
 )
 from novelo.stores.kept import Kept, KeptThreads
-from novelo.stores.rules import held, lost, merged, without, without_quotes
+from novelo.stores.rules import (
+    checked_facts,
+    checked_key,
+    checked_positions,
+    clamped,
+    held,
+    lost,
+    merged,
+    tokens_of,
+    without,
+    without_quotes,
+)
 
 replace = msgspec.structs.replace
 
@@ -49,6 +60,8 @@ class ReferenceStore(KeptThreads):
     ) -> Begun | Busy:
         """Open a turn with its question."""
         question = _checked(question)
+        if idempotency is not None:
+            checked_key(idempotency[0])
         with self._lock:
             kept = self._ensure(key, names, lease.now)
             earlier = self._turn_of(kept, idempotency)
@@ -184,7 +197,7 @@ class ReferenceStore(KeptThreads):
         with self._lock:
             kept = self._all().get(key)
             turn = None if kept is None else kept.turns.get(first)
-            if kept is None or turn is None or kept.row.epoch != epoch or kept.row.status != "active":
+            if kept is None or turn is None or kept.row.epoch != epoch or kept.row.status == "erased":
                 raise lost(None if kept is None else kept.row, key, epoch)
             if turn.status != "open" or kept.row.open_turn != first:
                 raise lost(kept.row, key, epoch)
@@ -211,7 +224,8 @@ class ReferenceStore(KeptThreads):
         """Renew the lease, and keep what was streamed so far."""
         with self._lock:
             kept = self._all().get(key)
-            if kept is None or kept.row.status != "active" or kept.row.epoch != epoch or kept.row.lease_until <= 0:
+            row = None if kept is None else kept.row
+            if kept is None or row is None or (row.epoch, row.open_turn) != (epoch, first) or row.lease_until <= 0:
                 return False
             kept.row = replace(kept.row, lease_until=lease_until)
             if draft is not None:
@@ -239,7 +253,9 @@ class ReferenceStore(KeptThreads):
                 self._hide(kept, [(hide_from, kept.row.head)], lease.now)
             position = kept.row.head
             self._put(kept, entries, lease.now, created)
-            kept.row = replace(kept.row, open_turn=None, lease_until=0.0, epoch=kept.row.epoch + 1, updated=lease.now)
+            kept.row = replace(
+                kept.row, open_turn=None, lease_until=0.0, epoch=kept.row.epoch + 1, updated=lease.now, status="active"
+            )
             return position
 
     def reap(self, key: bytes, lease: Lease) -> bool:
@@ -250,7 +266,9 @@ class ReferenceStore(KeptThreads):
             if kept is None or turn is None or turn.status != "open" or held(kept.row, kept.lease_s, lease):
                 return False
             self._interrupt(kept, lease.now, but=None)
-            kept.row = replace(kept.row, open_turn=None, lease_until=0.0, epoch=kept.row.epoch + 1, updated=lease.now)
+            kept.row = replace(
+                kept.row, open_turn=None, lease_until=0.0, epoch=kept.row.epoch + 1, updated=lease.now, status="active"
+            )
             return True
 
     def _put(
@@ -283,23 +301,19 @@ class ReferenceStore(KeptThreads):
     # ------------------------------------------------------------------------------------------ changing what is there
     def set_facts(self, key: bytes, names: tuple[str, str], now: float, **facts: Any) -> None:
         """Set title, tags, metadata, state or status; `patch` sets single keys of the state, `without` removes one."""
-        unknown = set(facts) - {"title", "tags", "metadata", "state", "status", "patch", "without"}
-        if unknown:
-            raise InvalidSpec(f"unknown facts {', '.join(sorted(unknown))}")
-        facts = _data(facts)
+        facts = checked_facts(facts)
         with self._lock:
             kept = self._ensure(key, names, now)
             gone, patch = facts.pop("without", None), facts.pop("patch", {})
             state = facts.pop("state", kept.state)
             kept.state = {k: v for k, v in state.items() if k != gone} | patch
-            if "tags" in facts:
-                facts["tags"] = tuple(facts["tags"])
             kept.row = replace(kept.row, updated=now, **facts)
 
     def pin(self, key: bytes, positions: Sequence[int], on: bool) -> None:
         """Pin or unpin positions."""
         with self._lock:
             kept = self._known(key)
+            positions = checked_positions(positions, kept.row.head)
             kept.pins = kept.pins | set(positions) if on else kept.pins - set(positions)
             kept.row = replace(kept.row, pinned=bool(kept.pins))
 
@@ -313,11 +327,12 @@ class ReferenceStore(KeptThreads):
         """Take half-open ranges out of contexts, or back in."""
         with self._lock:
             kept = self._known(key)
+            ranges = clamped(ranges, kept.row.head)
             kept.hidden = kept.hidden if on else without(kept.hidden, ranges)
             self._hide(kept, ranges if on else [], now)
 
     def _hide(self, kept: Kept, ranges: Sequence[tuple[int, int]], now: float) -> None:
-        kept.hidden = merged([*kept.hidden, *ranges])
+        kept.hidden = merged([*kept.hidden, *clamped(ranges, kept.row.head)])
         kept.row = replace(kept.row, hidden=bool(kept.hidden), updated=now)
 
     def rewrite(self, thread: ThreadRow, bodies: dict[int, NewEntry | None], now: float) -> int:
@@ -440,6 +455,7 @@ class ReferenceStore(KeptThreads):
 
 def _checked(new: NewEntry) -> NewEntry:
     """The entry as it comes back from a disk: data, and nothing else."""
+    tokens_of([new])
     return NewEntry(decode(encode(new.message)), new.tokens, new.words)
 
 

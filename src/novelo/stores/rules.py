@@ -5,15 +5,22 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
-from novelo.errors import InvalidSpec, LeaseLost, ThreadErased, TurnClosed
-from novelo.stores.base import Lease, ThreadRow
+from novelo.errors import InvalidSpec, LeaseLost, ThreadErased, TurnClosed, UnknownEntry
+from novelo.stores.base import Lease, NewEntry, ThreadRow
 
 MAX_NAME = 1000  # characters of an owner or thread id
 KEY_BYTES = 16
 
+MAX_TOKENS = 1 << 40  # of one message: sums of them stay within 64 bits
+STATUSES = ("active", "closed")
+FACTS: dict[str, Any] = {
+    "title": str, "tags": tuple[str, ...], "metadata": dict[str, Any], "state": dict[str, Any], "status": str,
+    "patch": dict[str, Any], "without": str,
+}  # fmt: skip
 QUOTING = ("question", "passages")  # what a manifest may hold of what was said: in its own words, or in others'
 
 Ranges = list[tuple[int, int]]
@@ -37,6 +44,74 @@ def thread_key(secret: bytes, owner: str, thread_id: str) -> bytes:
     return hmac.digest(secret, text, hashlib.sha256)[:KEY_BYTES]
 
 
+def checked_key(key: str) -> None:
+    """Refuse an idempotency key that cannot be stored.
+
+    Raises:
+        InvalidSpec: no text, empty, longer than 1000 characters, or with half a surrogate pair.
+    """
+    if not isinstance(key, str) or not 0 < len(key) <= MAX_NAME or not storable(key):
+        raise InvalidSpec(f"idempotency key: expected a well-formed text of 1 to {MAX_NAME} characters")
+
+
+def storable(text: str) -> bool:
+    """Whether a text can be stored at all; one with half a surrogate pair is nobody's name, and found nowhere."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def checked_facts(facts: dict[str, Any]) -> dict[str, Any]:
+    """The facts of a thread as data, tags as a tuple.
+
+    Raises:
+        InvalidSpec: an unknown fact, one of another type, or something that is no data.
+    """
+    unknown = set(facts) - set(FACTS)
+    if unknown:
+        raise InvalidSpec(f"unknown facts {', '.join(sorted(unknown))}: expected some of {', '.join(FACTS)}")
+    if facts.get("status", "active") not in STATUSES:
+        raise InvalidSpec(f"status {facts['status']!r}: expected {' or '.join(STATUSES)}")
+    try:
+        return {
+            name: msgspec.json.decode(msgspec.json.encode(value), type=FACTS[name]) for name, value in facts.items()
+        }
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidSpec(f"{', '.join(facts)}: expected data of the right kind ({type(error).__name__})") from error
+
+
+def tokens_of(entries: Sequence[NewEntry]) -> int:
+    """The tokens of some entries together.
+
+    Raises:
+        InvalidSpec: one has less than none, or more than sums could hold.
+    """
+    for new in entries:
+        if not 0 <= new.tokens <= MAX_TOKENS:
+            raise InvalidSpec(f"a message of {new.tokens} tokens: expected 0 to {MAX_TOKENS}")
+    return sum(new.tokens for new in entries)
+
+
+def clamped(positions: Sequence[tuple[int, int]], head: int) -> Ranges:
+    """What lies inside a thread of half-open ranges of positions, the empty ones left out."""
+    inside = [(max(0, start), min(stop, head)) for start, stop in positions]
+    return [piece for piece in inside if piece[0] < piece[1]]
+
+
+def checked_positions(positions: Sequence[int], head: int) -> Sequence[int]:
+    """The same positions.
+
+    Raises:
+        UnknownEntry: the thread does not have one of them.
+    """
+    for position in positions:
+        if not 0 <= position < head:
+            raise UnknownEntry(f"no entry {position} in a thread of {head}", id=position)
+    return positions
+
+
 def held(thread: ThreadRow, ttl_s: float, lease: Lease) -> bool:
     """Whether another writer may still be at work.
 
@@ -58,8 +133,6 @@ def lost(thread: ThreadRow | None, key: bytes, epoch: int) -> LeaseLost | Thread
     """The error for a writer whose turn is not the open one any more, or whose epoch is not the thread's."""
     if thread is None or thread.status == "erased":
         return ThreadErased("the thread was erased while this turn was open; nothing was stored")
-    if thread.epoch == epoch and thread.status != "active":
-        return ThreadErased(f"the thread is {thread.status}; nothing was stored")
     if thread.epoch == epoch:
         return TurnClosed("the turn is closed; nothing was stored")
     return LeaseLost(

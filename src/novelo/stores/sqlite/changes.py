@@ -10,7 +10,15 @@ import msgspec
 
 from novelo.errors import InvalidSpec, UnknownEntry
 from novelo.stores.base import NewEntry, ThreadRow
-from novelo.stores.rules import QUOTING, merged, without, without_quotes
+from novelo.stores.rules import (
+    QUOTING,
+    checked_facts,
+    checked_positions,
+    clamped,
+    merged,
+    without,
+    without_quotes,
+)
 from novelo.stores.sqlite.facts import Q, thread_row
 from novelo.stores.sqlite.reading import Reading
 from novelo.stores.sqlite.rows import Facts, from_row, seal, sealed, to_row, unsealed
@@ -33,16 +41,12 @@ class Changes(Reading):
 
     def set_facts(self, key: bytes, names: tuple[str, str], now: float, **facts: Any) -> None:
         """Set title, tags, metadata, state or status; `patch` sets single keys of the state, `without` removes one."""
-        unknown = set(facts) - {"title", "tags", "metadata", "state", "status", "patch", "without"}
-        if unknown:
-            known = "title, tags, metadata, state, status"
-            raise InvalidSpec(f"unknown facts {', '.join(sorted(unknown))}: expected {known}")
+        facts = checked_facts(facts)
         with self.database.writing() as db:
             thread, state, _ = self._ensure(db, key, names, now)
-            if "patch" in facts or "without" in facts:
-                state = {k: v for k, v in state.items() if k != facts.get("without")} | facts.get("patch", {})
-            state = facts.get("state", state)
-            title, tags = str(facts.get("title", thread.title)), tuple(map(str, facts.get("tags", thread.tags)))
+            gone, patch = facts.get("without"), facts.get("patch", {})
+            state = {k: v for k, v in facts.get("state", state).items() if k != gone} | patch
+            title, tags = facts.get("title", thread.title), facts.get("tags", thread.tags)
             texts = Facts(thread.owner, thread.thread_id, title, tags, facts.get("metadata", thread.metadata))
             packed = sealed(key, "state", data(state)) if state else None
             status = facts.get("status", thread.status)
@@ -55,7 +59,7 @@ class Changes(Reading):
             found = thread_row(db, key)
             if found is None or found[0].status == "erased":
                 raise UnknownEntry("there is no such thread")
-            for position in positions:
+            for position in checked_positions(positions, found[0].head):
                 db.execute(Q["pin" if on else "unpin"], (key, position))
             db.execute(Q["mark_pinned"], (key,))
             db.execute(Q["reseal"], (key,))
@@ -66,14 +70,12 @@ class Changes(Reading):
             found = thread_row(db, key)
             if found is None or found[0].status == "erased":
                 raise UnknownEntry("there is no such thread")
-            self._hide(db, key, ranges, now, on)
+            self._hide(db, key, clamped(ranges, found[0].head), now, on)
 
     def _hide(
         self, db: apsw.Connection, key: bytes, ranges: Sequence[tuple[int, int]], now: float, on: bool = True
     ) -> None:
         for start, stop in ranges:
-            if start >= stop:
-                continue
             # what touches it is taken out, and comes back in one piece with it, or without it
             old = hidden_between(db, key, start - 1, stop + 1)
             for piece in old:

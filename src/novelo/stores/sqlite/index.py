@@ -7,15 +7,18 @@ positions of words, since only whole words are asked for; and it overwrites what
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from hashlib import blake2b
 
 import apsw
 
+from novelo.stores.rules import storable
 from novelo.stores.sql import statements
 from novelo.stores.sqlite.migrations import PACKAGE
 
 Q = statements(PACKAGE)
+_WORD = re.compile(r"[0-9a-z\u0080-\U0010ffff]+")
 SIGN = "\N{SECTION SIGN}"  # no letter or digit: `fold` never gives it
 
 
@@ -49,6 +52,8 @@ class Index:
         self, db: apsw.Connection, words: Sequence[str], key: bytes | None, owner: str | None
     ) -> Iterator[tuple[bytes, int, float]]:
         """Thread, position and score of the messages that hold all the words, the best first."""
+        if not all(_WORD.fullmatch(word) and storable(word) for word in words):
+            return  # no words of a folded text
         places = [] if key is None else [_thread_word(key)]
         places += [] if owner is None else [self._owner_word(owner)]
         for thread, position, rank in db.execute(Q["find_words"], (_quoted([*places, *words]),)):
@@ -64,4 +69,4 @@ def _thread_word(key: bytes) -> str:
 
 def _quoted(words: Sequence[str]) -> str:
     """Every word in quotes: nothing of it is read as an operator, a column, or a prefix."""
-    return " AND ".join('"' + word.replace('"', "") + '"' for word in words)
+    return " AND ".join(f'"{word}"' for word in words)

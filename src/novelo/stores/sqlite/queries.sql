@@ -23,8 +23,8 @@ WHERE status = 'erased';
 -- take --
 -- Open a turn: a new epoch, a lease, room for the question.
 UPDATE threads SET head = head + 1, turns = turns + ?2, running = running + ?3, opening = opening + ?4, epoch = epoch + 1,
-  holder = ?5, lease_until = ?6, lease_s = ?7, open_turn = ?8, updated = ?9,
-  seal = seal('thread', thread, head + 1, turns + ?2, opening + ?4, running + ?3, epoch + 1, status, content_version, parent, fork_at, hidden, pinned, created)
+  holder = ?5, lease_until = ?6, lease_s = ?7, open_turn = ?8, updated = ?9, status = 'active',
+  seal = seal('thread', thread, head + 1, turns + ?2, opening + ?4, running + ?3, epoch + 1, 'active', content_version, parent, fork_at, hidden, pinned, created)
 WHERE thread = ?1
 RETURNING epoch;
 
@@ -34,7 +34,7 @@ UPDATE threads SET seal = seal('thread', thread, head, turns, opening, running, 
 
 -- retake --
 -- Take a turn up again, under a new epoch.
-UPDATE threads SET epoch = epoch + 1, holder = ?2, lease_until = ?3, lease_s = ?4, open_turn = ?5, updated = ?6
+UPDATE threads SET epoch = epoch + 1, holder = ?2, lease_until = ?3, lease_s = ?4, open_turn = ?5, updated = ?6, status = 'active'
 WHERE thread = ?1
 RETURNING epoch;
 
@@ -43,7 +43,7 @@ RETURNING epoch;
 UPDATE threads SET head = head + ?3, turns = turns + ?4, running = running + ?5, lease_until = ?6, holder = ?7,
   open_turn = ?8, updated = ?9, state = coalesce(?10, state),
   seal = seal('thread', thread, head + ?3, turns + ?4, opening, running + ?5, epoch, status, content_version, parent, fork_at, hidden, pinned, created)
-WHERE thread = ?1 AND epoch = ?2 AND status = 'active' AND open_turn = ?11
+WHERE thread = ?1 AND epoch = ?2 AND status <> 'erased' AND open_turn = ?11
   AND EXISTS (SELECT 1 FROM turns t WHERE t.thread = ?1 AND t.first = ?11 AND t.status = 'open')
 RETURNING head - ?3, turns - ?4, running - ?5, owner;
 
@@ -57,7 +57,8 @@ UPDATE threads SET open_turn = NULL, lease_until = 0, epoch = epoch + 1, updated
 
 -- add --
 -- Move the head of a thread outside of a turn; the fence is taken for this one transaction.
-UPDATE threads SET head = head + ?2, turns = turns + ?3, running = running + ?4, opening = opening + ?5, epoch = epoch + 1, updated = ?6
+UPDATE threads SET head = head + ?2, turns = turns + ?3, running = running + ?4, opening = opening + ?5,
+  epoch = epoch + 1, updated = ?6, status = 'active'
 WHERE thread = ?1
 RETURNING head - ?2, turns - ?3, running - ?4;
 
@@ -108,7 +109,9 @@ UPDATE turns SET draft = ?3 WHERE thread = ?1 AND first = ?2;
 
 -- renew --
 -- A longer lease for the turn that still holds it.
-UPDATE threads SET lease_until = ?3 WHERE thread = ?1 AND epoch = ?2 AND status = 'active' AND lease_until > 0 RETURNING epoch;
+UPDATE threads SET lease_until = ?3
+WHERE thread = ?1 AND epoch = ?2 AND status <> 'erased' AND open_turn = ?4 AND lease_until > 0
+RETURNING epoch;
 
 -- call --
 -- One row of the ledger.

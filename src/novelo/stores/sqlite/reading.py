@@ -11,7 +11,7 @@ import apsw
 from novelo.errors import StorageCorrupt
 from novelo.stores import search as words_of
 from novelo.stores.base import Call, Hit, ThreadRow, TurnRow
-from novelo.stores.rules import thread_key
+from novelo.stores.rules import storable, thread_key
 from novelo.stores.sqlite.database import Database
 from novelo.stores.sqlite.facts import Q, pinned, read_call, read_thread, thread_row, turn_row
 from novelo.stores.sqlite.index import Index
@@ -82,6 +82,8 @@ class Reading(Walk):
 
     def calls(self, key: bytes | None, owner: str | None = None) -> list[tuple[str, str, Call]]:
         """The ledger of a thread, an owner or all: owner, thread id, call."""
+        if owner is not None and not storable(owner):
+            return []
         with self.database.reading() as connection:
             if key is not None:
                 rows = connection.execute(Q["calls_of_thread"], (key,))
@@ -106,23 +108,24 @@ class Reading(Walk):
         cursor: tuple[float, bytes] | None = None,
     ) -> list[ThreadRow]:
         """Threads, the last used first; `search` is looked for in titles and thread ids, folded."""
+        if owner is not None and not storable(owner):
+            return []
         where, values = ["status <> 'erased'"], []
         if owner is not None:
             where.append("owner = ?")
             values.append(owner)
-        if tag is not None:
-            where.append("EXISTS (SELECT 1 FROM json_each(tags) WHERE value = ?)")
-            values.append(tag)
         if cursor is not None:
             where.append("(updated, thread) < (?, ?)")
             values += cursor  # type: ignore[arg-type]
         query = f"SELECT * FROM threads WHERE {' AND '.join(where)} ORDER BY updated DESC, thread DESC"  # noqa: S608  our words only
-        wanted = words_of.query_words(search) if search else []
+        wanted = set(words_of.query_words(search)) if search else set()
         out: list[ThreadRow] = []
         with self.database.reading() as connection:
             for row in connection.execute(query, values):
                 thread = read_thread(row)[0]
-                if wanted and not set(wanted) <= set(words_of.fold(f"{thread.title} {thread.thread_id}").split()):
+                if tag is not None and tag not in thread.tags:
+                    continue
+                if wanted and not wanted <= set(words_of.fold(f"{thread.title} {thread.thread_id}").split()):
                     continue
                 out.append(thread)
                 if len(out) == limit:
@@ -131,7 +134,7 @@ class Reading(Walk):
 
     def search(self, words: Sequence[str], key: bytes | None, owner: str | None, limit: int) -> list[Hit]:
         """Messages that hold all the folded words; of a fork only what was said in it."""
-        if not words:
+        if not words or (owner is not None and not storable(owner)):
             return []
         if not self.indexed:
             return self._look_through(words, key, owner, limit)

@@ -11,12 +11,13 @@ from typing import Any
 
 import msgspec
 
-from novelo.errors import InvalidMessage, StorageCorrupt
+from novelo.errors import InvalidMessage, InvalidSpec, StorageCorrupt
 from novelo.messages import ROLES, Message, decode, encode
 from novelo.stores.base import StoredEntry
 
 _CODES = {role: number for number, role in enumerate(ROLES)}
 _HEADS = [b'{"role":"' + role.encode() + b'"' for role in ROLES]
+_MOMENTS = 1 << 52  # milliseconds that are exact as a float
 _EMPTY = [Message(role) for role in ROLES]  # type: ignore[arg-type]
 
 _PACK = msgspec.msgpack.Encoder().encode
@@ -86,7 +87,12 @@ def to_row(key: bytes, position: int, turn: int, message: Message, tokens: int, 
     """The row of an entry."""
     code = _CODES[message.role]
     body = encode(message)[len(_HEADS[code]) :]
-    moment = round(created * 1000)
+    try:
+        moment = round(created * 1000)
+    except (ValueError, OverflowError) as error:
+        raise InvalidSpec(f"moment {created!r}: expected seconds since 1970") from error
+    if not -_MOMENTS < moment < _MOMENTS:
+        raise InvalidSpec(f"moment {created!r}: expected seconds since 1970")
     return (
         key,
         position,

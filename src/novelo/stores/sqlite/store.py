@@ -14,7 +14,7 @@ import msgspec
 
 from novelo.errors import KeyConflict, TurnClosed, UnknownEntry
 from novelo.stores.base import Begun, Busy, Call, Close, Lease, NewEntry, ThreadRow, TurnRow
-from novelo.stores.rules import held, lost
+from novelo.stores.rules import checked_key, clamped, held, lost, tokens_of
 from novelo.stores.sqlite.changes import data
 from novelo.stores.sqlite.facts import Q, thread_row, turn_row
 from novelo.stores.sqlite.forks import Forks
@@ -37,6 +37,8 @@ class SQLiteStore(Forks):
         hide_from: int | None = None,
     ) -> Begun | Busy:
         """Open a turn with its question, in one transaction."""
+        if idempotency is not None:
+            checked_key(idempotency[0])
         with self.database.writing() as db:
             thread, state, ttl = self._ensure(db, key, names, lease.now)
             earlier = self._turn_of(db, key, idempotency)
@@ -53,7 +55,7 @@ class SQLiteStore(Forks):
             if earlier is not None:  # later messages follow: ask anew at the end, the former try is hidden
                 self._hide(db, key, [(earlier.first, earlier.last + 1)], lease.now)
             if hide_from is not None:
-                self._hide(db, key, [(hide_from, thread.head)], lease.now)
+                self._hide(db, key, clamped([(hide_from, thread.head)], thread.head), lease.now)
             if earlier is not None or hide_from is not None:
                 thread, _, _ = self._ensure(db, key, names, lease.now)
             return self._take(db, thread, state, question, lease, idempotency, earlier)
@@ -94,7 +96,7 @@ class SQLiteStore(Forks):
         cut = turn.last
         while cut > turn.first and self._is_partial(db, thread.key, cut):
             cut -= 1
-        self._hide(db, thread.key, [(cut + 1, turn.last + 1)], lease.now)
+        self._hide(db, thread.key, clamped([(cut + 1, turn.last + 1)], thread.head), lease.now)
         until = lease.now + lease.ttl_s
         values = (thread.key, lease.holder, until, lease.ttl_s, turn.first, lease.now)
         epoch = next(iter(db.execute(Q["retake"], values)))[0]
@@ -121,7 +123,7 @@ class SQLiteStore(Forks):
         key, first = thread.key, thread.head
         asks = question.message.role == "user"
         until = lease.now + lease.ttl_s
-        values = (key, asks, question.tokens, 0, lease.holder, until, lease.ttl_s, first, lease.now)
+        values = (key, asks, tokens_of([question]), 0, lease.holder, until, lease.ttl_s, first, lease.now)
         epoch = next(iter(db.execute(Q["take"], values)))[0]
         if earlier is not None:
             db.execute(Q["move_turn"], (key, earlier.first, first, epoch))
@@ -139,6 +141,7 @@ class SQLiteStore(Forks):
             holder=lease.holder,
             lease_until=until,
             open_turn=first,
+            status="active",
             updated=lease.now,
         )
         turn = TurnRow(first, first, "open", idempotency[0] if idempotency else None, epoch, lease.now)
@@ -204,7 +207,7 @@ class SQLiteStore(Forks):
     ) -> int:
         """Append a step to the open turn `first`, and close the turn with it if so told."""
         asked = sum(new.message.role == "user" for new in entries)
-        tokens = sum(new.tokens for new in entries)
+        tokens = tokens_of(entries)
         done = close is not None
         stays = first if not done or (close is not None and close.status == "waiting") else None
         packed = None if state is None else sealed(key, "state", data(state))
@@ -244,7 +247,7 @@ class SQLiteStore(Forks):
     def keep_draft(self, key: bytes, epoch: int, first: int, draft: NewEntry | None, lease_until: float) -> bool:
         """Renew the lease, and keep what was streamed so far, for the case that this process dies."""
         with self.database.writing() as db:
-            if next(iter(db.execute(Q["renew"], (key, epoch, lease_until))), None) is None:
+            if next(iter(db.execute(Q["renew"], (key, epoch, lease_until, first))), None) is None:
                 return False
             if draft is not None:
                 db.execute(Q["keep_draft"], (key, first, sealed(key, "draft", msgspec.json.encode(draft))))
@@ -268,7 +271,7 @@ class SQLiteStore(Forks):
             thread = self._interrupt(db, thread, lease.now, but=None)
             db.execute(Q["no_turn"], (key,))
             if hide_from is not None:
-                self._hide(db, key, [(hide_from, thread.head)], lease.now)
+                self._hide(db, key, clamped([(hide_from, thread.head)], thread.head), lease.now)
             return self._add_rows(db, thread, entries, lease.now, created)
 
     def reap(self, key: bytes, lease: Lease) -> bool:
@@ -298,7 +301,7 @@ class SQLiteStore(Forks):
         if thread.opening == thread.head:
             while opening < len(entries) and entries[opening].message.role == "system":
                 opening += 1
-        tokens = sum(new.tokens for new in entries)
+        tokens = tokens_of(entries)
         row = next(iter(db.execute(Q["add"], (thread.key, len(entries), asked, tokens, opening, now))))
         db.execute(Q["reseal"], (thread.key,))
         position, turns, running = row

@@ -7,8 +7,9 @@ from typing import Any
 
 import apsw
 
-from novelo.errors import StorageCorrupt, ThreadErased, UnknownEntry
+from novelo.errors import StorageCorrupt, ThreadErased
 from novelo.stores.base import StoredEntry, ThreadRow
+from novelo.stores.rules import checked_positions, storable
 from novelo.stores.sqlite.database import Database
 from novelo.stores.sqlite.facts import Q, thread_row
 from novelo.stores.sqlite.rows import from_row, verify
@@ -25,9 +26,10 @@ class Walk:
         """Entries below a position, newest first."""
         with self.database.reading() as connection:
             out: list[StoredEntry] = []
+            before = min(before, thread.head)
             pieces: Any = [(0, before)] if hidden else shown_below(connection, thread, before)
             for low, high in pieces:
-                at = min(high, thread.head)
+                at = high
                 while len(out) < limit and low < at:
                     rows = self._rows(connection, thread, at, limit - len(out), down_to=low)
                     at = rows[-1].position
@@ -40,6 +42,7 @@ class Walk:
         """Entries from a position on, oldest first."""
         with self.database.reading() as connection:
             out: list[StoredEntry] = []
+            start = max(start, 0)
             pieces: Any = [(start, thread.head)] if hidden else shown_from(connection, thread, start)
             for low, high in pieces:
                 at, stop = low, min(high, thread.head)
@@ -55,9 +58,7 @@ class Walk:
         """The entries at some positions, in the order asked for, hidden and deleted ones too."""
         out = []
         with self.database.reading() as connection:
-            for position in positions:
-                if not 0 <= position < thread.head:
-                    raise UnknownEntry(f"no entry {position} in a thread of {thread.head}", id=position)
+            for position in checked_positions(positions, thread.head):
                 out += self._marked(connection, thread, self._rows(connection, thread, position, 1))
         return out
 
@@ -66,7 +67,7 @@ class Walk:
         out: dict[str, int] = {}
         with self.database.reading() as connection:
             for key, _, high in self._segments(connection, thread):
-                for name in ids:
+                for name in filter(storable, ids):
                     if name not in out:
                         row = next(iter(connection.execute(Q["position_of_id"], (key, name, high))), (None,))
                         if row[0] is not None:
