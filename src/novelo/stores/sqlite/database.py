@@ -56,6 +56,8 @@ _SAID: tuple[tuple[tuple[type[Exception], ...], type[StoreError], str], ...] = (
 
 def translated(error: Exception) -> StoreError:
     """The error of ours for one of SQLite's."""
+    if getattr(error, "extendedresult", None) == apsw.SQLITE_IOERR_SHMSIZE:  # the log's index could not grow
+        return StorageFull("the disk is full: nothing was stored; free some space and try again")
     for kinds, ours, text in _SAID:
         if isinstance(error, kinds):
             said = "text that is no UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
@@ -252,12 +254,17 @@ class Database:
             return True
         deadline = time.monotonic() + SCRUB_S
         with self._writing, self.reading() as connection:
-            while True:
-                busy = next(iter(connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")))[0]
-                if not busy or time.monotonic() > deadline:
-                    break
-                time.sleep(random.uniform(0.005, 0.03))  # noqa: S311
+            connection.set_busy_timeout(0)  # a reader may stay for long: our own patience is shorter than a writer's
+            try:
+                while True:
+                    busy = next(iter(connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")))[0]
+                    if not busy or time.monotonic() > deadline:
+                        break
+                    time.sleep(random.uniform(0.005, 0.03))  # noqa: S311
+            finally:
+                connection.set_busy_handler(_Patience())
         self._unclean = bool(busy)
+        self._ballast.lay()
         return not busy
 
     def with_room(self, work: Callable[[], T]) -> T:
