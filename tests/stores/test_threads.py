@@ -396,3 +396,23 @@ def test_a_hit_says_where_its_words_stand(hand):
     for words, found in (("concluido", ["CONCLUÍDO"]), ("退货吗 reembolso", ["reembolso", "退货吗"])):
         [hit] = hand.store.search(query_words(words), hand.key, None, 9)
         assert [hit.text[a:b] for a, b in hit.spans] == found
+
+
+ODD_NAMES = (
+    "../../x", "/etc/passwd", "'; DROP TABLE threads; --", "a\0b", "a\0c", "\u202eabc", "é", "e\u0301", "É", "x" * 1000,
+    "%", "_", "*", '"', "NULL", " ", "👩‍👩‍👧", "\n",
+)  # fmt: skip
+
+
+def test_every_odd_name_is_a_thread_of_its_own(hand):
+    """Names that look like paths, statements or patterns, differ only in case or composition, or hold NUL stay apart."""
+    handles = [hand.other(name, owner) for name in ODD_NAMES for owner in ("", name)]
+    for number, one in enumerate(handles):
+        one.add(f"text {number}")
+    assert len({one.key for one in handles}) == len(handles)
+    for number, one in enumerate(handles):
+        assert one.texts() == [f"text {number}"]
+        assert (one.row.owner, one.row.thread_id) == one.names
+    for name in ODD_NAMES:
+        assert [row.thread_id for row in _pages(hand.store, 9, owner=name)] == [name]
+    assert len(_pages(hand.store, 5)) == len(handles)
