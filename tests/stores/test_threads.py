@@ -405,7 +405,7 @@ ODD_NAMES = (
 
 
 def test_every_odd_name_is_a_thread_of_its_own(hand):
-    """Names that look like paths, statements or patterns, differ only in case or composition, or hold NUL stay apart."""
+    """Names that look like paths, statements or patterns, or differ in case or composition only, stay apart."""
     handles = [hand.other(name, owner) for name in ODD_NAMES for owner in ("", name)]
     for number, one in enumerate(handles):
         one.add(f"text {number}")
