@@ -10,7 +10,6 @@ Every database call runs on a worker thread, shielded, so that a cancelled reque
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator
@@ -24,7 +23,7 @@ import anyio.to_thread
 from novelo.formats.reply import StreamReader
 from novelo.memory import Memory
 from novelo.stores.base import Begun
-from novelo.thread import POLL_S, Thread
+from novelo.thread import Thread
 from novelo.turn import DRAFT_S, LiveTurn
 
 T = TypeVar("T")
@@ -150,9 +149,7 @@ class AsyncTurn(_Awaited):
     async def __aenter__(self) -> AsyncTurn:
         thread = self._inner.thread
         mode = self._inner._on_busy or thread.memory.on_busy
-        deadline = time.monotonic() + thread.memory.queue_s
-        pause = POLL_S[0]
-        while True:
+        for pause in thread.pauses(mode):
             try:
                 found = await threaded(self._begin_once, mode)
             except anyio.get_cancelled_exc_class() as error:  # the question may be written: nobody else would close it
@@ -161,10 +158,8 @@ class AsyncTurn(_Awaited):
                 raise
             if found:
                 return self
-            if mode == "reject" or time.monotonic() > deadline:
-                raise thread.busy(mode)
-            await anyio.sleep(random.uniform(pause / 2, pause))  # noqa: S311  jitter
-            pause = min(pause * 1.5, POLL_S[1])
+            await anyio.sleep(pause)
+        raise thread.busy(mode)
 
     def _begin_once(self, mode: str) -> bool:
         found = self._inner.thread.try_begin(self._inner, mode)

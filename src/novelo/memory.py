@@ -31,7 +31,6 @@ from novelo.thread import ON_BUSY, Thread
 from novelo.tokens import Correction, TextCounter, count_message, counter
 from novelo.turn import LiveTurn
 
-SCANNED = 2000  # newest messages that are looked through where there is no index
 _LIVE: weakref.WeakValueDictionary[str, Memory] = weakref.WeakValueDictionary()
 
 
@@ -148,8 +147,6 @@ class Memory:
         wanted = query_words(words)
         if not wanted:
             return []
-        if not getattr(self.store, "indexed", True):
-            return self._scan(set(wanted), thread, limit) if thread is not None else []
         if thread is None:
             return self.store.search(wanted, None, owner, limit)
         hits, row, below = [], thread.row, 1 << 60
@@ -159,11 +156,6 @@ class Memory:
             below = min(below, row.fork_at)
             row = self.store.thread(row.parent) if row.parent is not None else None
         return sorted(hits, key=lambda hit: -hit.score)[:limit]
-
-    def _scan(self, wanted: set[str], thread: Thread, limit: int) -> list[Hit]:
-        found = thread.messages(limit=SCANNED, newest_first=True)
-        hits = [Hit(e, 1.0, thread.thread_id, thread.owner) for e in found if wanted <= set(fold(e.text).split())]
-        return hits[:limit]
 
     def usage(self, owner: str | None = None) -> list[tuple[str, str, Call]]:
         """The ledger of an owner, or of all: owner, thread id, call."""
@@ -214,12 +206,6 @@ class Memory:
     def lease(self) -> Lease:
         """Our lease as of now."""
         return Lease(self._holder, self.lease_s, time.time(), _alive)
-
-    def scrub(self) -> None:
-        """See to it that nothing removed is left in the log."""
-        scrub = getattr(getattr(self.store, "database", None), "scrub", None)
-        if scrub is not None:
-            scrub()
 
     def pack_manifest(self, manifest: Manifest) -> bytes:
         """A manifest as it is stored."""

@@ -100,15 +100,19 @@ class Thread:
     def begin(self, turn: LiveTurn) -> Begun:
         """Open the turn in the store, waiting for another one as its rule says."""
         mode = turn._on_busy or self.memory.on_busy
-        deadline = time.monotonic() + self.memory.queue_s
-        pause = POLL_S[0]
-        while True:
+        for pause in self.pauses(mode):
             found = self.try_begin(turn, mode)
             if isinstance(found, Begun):
                 return found
-            if mode == "reject" or time.monotonic() > deadline:
-                raise self.busy(mode)
-            time.sleep(random.uniform(pause / 2, pause))  # noqa: S311  jitter
+            time.sleep(pause)
+        raise self.busy(mode)
+
+    def pauses(self, mode: str) -> Iterator[float]:
+        """How long to wait after each try that finds the thread busy; ends when it is time to give up."""
+        deadline, pause = time.monotonic() + self.memory.queue_s, POLL_S[0]
+        yield 0.0 if mode == "reject" else pause
+        while mode != "reject" and time.monotonic() <= deadline:
+            yield random.uniform(pause / 2, pause)  # noqa: S311  jitter
             pause = min(pause * 1.5, POLL_S[1])
 
     def try_begin(self, turn: LiveTurn, mode: str) -> Begun | Busy:
@@ -181,37 +185,35 @@ class Thread:
         """The context of the thread as it stands; see `context`."""
         memory = self.memory
         dialect(provider)
-        thread = memory.store.thread(self.key) or ThreadRow(self.key, self.owner, self.thread_id)
-        opening = memory.store.range(thread, 0, thread.opening, hidden=True) if thread.opening else []
         prompt = self._prompt(system, state)
-        source: Any = ThreadSource(memory.store, thread, opening)
-        head = [entry(stored) for stored in opening if not (stored.hidden or stored.deleted)]
-        if prompt:
-            head = [Entry(-1, Message("system", prompt))]
-        if question is not None:
-            source = _Asked(source, Entry(thread.head, question))
-        chosen = (
-            memory.policy
-            if policy is None and self._policy is None
-            else memory.parsed(policy if policy is not None else self._policy)
-        )
-        return compose_source(
-            source,
-            head,
-            chosen,
-            counter=memory.counter,
-            provider=provider,
-            model=model,
-            pins=memory.store.pins(self.key) if thread.pinned else (),
-            tools=tools,
-            fixed_tokens=sum(memory.counter(str(p.get("text", ""))) for p in passages),
-            correction=memory.correction(model),
-            window=window,
-            form="openai",
-            system=prompt or None,
-            question=standalone,
-            passages=passages,
-        )
+        chosen = self._policy if policy is None else policy
+        parsed = memory.policy if chosen is None else memory.parsed(chosen)
+        with memory.store.snapshot():  # a redaction between two reads would mix what was with what is
+            thread = memory.store.thread(self.key) or ThreadRow(self.key, self.owner, self.thread_id)
+            opening = memory.store.range(thread, 0, thread.opening, hidden=True) if thread.opening else []
+            source: Any = ThreadSource(memory.store, thread, opening)
+            head = [entry(stored) for stored in opening if not (stored.hidden or stored.deleted)]
+            if prompt:
+                head = [Entry(-1, Message("system", prompt))]
+            if question is not None:
+                source = _Asked(source, Entry(thread.head, question))
+            return compose_source(
+                source,
+                head,
+                parsed,
+                counter=memory.counter,
+                provider=provider,
+                model=model,
+                pins=memory.store.pins(self.key) if thread.pinned else (),
+                tools=tools,
+                fixed_tokens=sum(memory.counter(str(p.get("text", ""))) for p in passages),
+                correction=memory.correction(model),
+                window=window,
+                form="openai",
+                system=prompt or None,
+                question=standalone,
+                passages=passages,
+            )
 
     def _prompt(self, system: Any, state: dict[str, Any] | None) -> str:
         given = system if system is not None else self._system if self._system is not None else self.memory.system
@@ -243,18 +245,14 @@ class Thread:
         new = [self.memory.new_entry(self.memory.sound(m)) for m in messages]
         if not new:
             return []
-        deadline = time.monotonic() + self.memory.queue_s
-        pause = POLL_S[0]
-        while True:
+        for pause in self.pauses(self.memory.on_busy):
             first = self.memory.store.add(
                 self.key, (self.owner, self.thread_id), new, self.memory.lease(), created=times, hide_from=hide_from
             )
             if not isinstance(first, Busy):
                 return self.messages(after=first - 1, limit=len(new))
-            if self.memory.on_busy == "reject" or time.monotonic() > deadline:
-                raise self.busy(self.memory.on_busy)
-            time.sleep(random.uniform(pause / 2, pause))  # noqa: S311
-            pause = min(pause * 1.5, POLL_S[1])
+            time.sleep(pause)
+        raise self.busy(self.memory.on_busy)
 
     def reconcile(self, messages: Any) -> list[StoredEntry]:
         """Append of a client's whole list only what is new: what the thread has already is recognised and left alone.
@@ -446,7 +444,7 @@ class Thread:
     def delete(self, ids: Any) -> int:
         """The content is physically gone, the place stays; a call that lost its result gets a made one in contexts."""
         done = self.memory.store.rewrite(self._row(), dict.fromkeys(self.positions(ids)), time.time())
-        self.memory.scrub()
+        self.memory.store.scrub()
         return done
 
     def redact(self, what: Any) -> int:
@@ -460,7 +458,7 @@ class Thread:
         entries = {p: self._at(p) for p in self.positions(what)}
         bodies = {p: self.memory.new_entry(_masked(e.message)) for p, e in entries.items() if not e.deleted}
         done = self.memory.store.rewrite(self._row(), dict(bodies), time.time())
-        self.memory.scrub()
+        self.memory.store.scrub()
         return done
 
     def _redact_pattern(self, pattern: str) -> int:
@@ -471,7 +469,7 @@ class Thread:
             if masked is not stored.message:
                 bodies[stored.position] = self.memory.new_entry(masked)
         done = self.memory.store.rewrite(self._row(), bodies, time.time()) if bodies else 0
-        self.memory.scrub()
+        self.memory.store.scrub()
         return done
 
     def _at(self, position: int) -> StoredEntry:

@@ -414,3 +414,27 @@ def test_a_lease_is_renewed_while_a_model_thinks(url):
                 pass
             turn.reply("a")
     assert turn.status == "done"
+
+
+def test_a_context_is_read_from_one_snapshot(tmp_path):
+    """What is redacted while a context is being read is in it whole or not at all, never in part."""
+    url = f"sqlite:///{tmp_path}/a.db"
+    memory, other = novelo.open(url), novelo.open(url)
+    thread = memory.thread("t")
+    for k in range(120):
+        with thread.turn(f"secret {k}") as turn:
+            turn.reply("noted")
+
+    def meddling(draft):
+        worker = threading.Thread(target=lambda: other.thread("t").redact("secret"))
+        turns = iter(draft.turns)
+        next(turns)  # the newest part has been read
+        worker.start()
+        worker.join()
+        return draft
+
+    asked = [m["content"] for m in thread.context(policy=meddling).messages() if m["role"] == "user"]
+    assert asked == [f"secret {k}" for k in range(120)]
+    assert not any("secret" in e.text for e in thread.messages())
+    memory.close()
+    other.close()
