@@ -180,17 +180,16 @@ class Chat:
         while True:
             try:
                 line = read()
-            except KeyboardInterrupt:
+                if line.strip().lower() in ENDS:
+                    break
+                if line.strip().startswith("/"):
+                    self.command(line.strip())
+                elif line.strip():
+                    self.ask(line)
+            except KeyboardInterrupt:  # at the prompt, in a command, or just behind an answer
                 self.tell("leave")
-                continue
             except EOFError:
                 break
-            if line.strip().lower() in ENDS:
-                break
-            if line.strip().startswith("/"):
-                self.command(line.strip())
-            elif line.strip():
-                self.ask(line)
         self.tell("goodbye", thread=self.thread.thread_id)
 
 
