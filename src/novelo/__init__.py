@@ -3,7 +3,8 @@
 To follow one user message through the files:
 
     turn.py         the turn: append the question, compose, append the answer
-    thread.py       the thread: its transcript and its contexts        memory.py   the store's threads, leases, counters
+    thread.py       the thread: its turns and its contexts             record.py   what it keeps
+    memory.py       the threads of a store, leases, counters
     stores/         where entries are kept                             source.py   a thread read backwards
     transcript.py   entries -> turns of steps, newest first
     context/        policies: draft in, draft out; compose()

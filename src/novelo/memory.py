@@ -25,6 +25,7 @@ from novelo.context import parse
 from novelo.context.manifest import Manifest
 from novelo.errors import InvalidSpec, NoveloError
 from novelo.messages import Message, Usage, encode
+from novelo.record import Record
 from novelo.stores.base import Call, Hit, Lease, NewEntry, Receipt, Store, ThreadRow
 from novelo.stores.search import fold, query_words
 from novelo.thread import ON_BUSY, Thread
@@ -141,7 +142,7 @@ class Memory:
         return out
 
     def search(
-        self, words: str, *, owner: str | None = None, thread: Thread | None = None, limit: int = 20
+        self, words: str, *, owner: str | None = None, thread: Record | None = None, limit: int = 20
     ) -> list[Hit]:
         """Messages that hold all the words, the best first; in one thread, of one owner, or of all."""
         wanted = query_words(words)

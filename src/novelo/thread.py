@@ -3,47 +3,33 @@
 from __future__ import annotations
 
 import random
-import re
 import time
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from novelo import formats
 from novelo.context import Context, compose_source
-from novelo.context.manifest import Manifest
-from novelo.context.redact import Redact
 from novelo.errors import InvalidSpec, ThreadBusy, ThreadErased, TurnClosed, UnknownEntry
 from novelo.messages import Message
 from novelo.protocol import dialect
+from novelo.record import Record
 from novelo.source import ThreadSource, entry
-from novelo.stores.base import Begun, Busy, Call, Close, Hit, NewEntry, Receipt, StoredEntry, ThreadRow, TurnRow
+from novelo.stores.base import Begun, Busy, Call, Close, NewEntry, StoredEntry, ThreadRow
 from novelo.transcript import Entry
 from novelo.turn import LiveTurn
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from novelo.memory import Memory
 
-PAGE = 1000
 POLL_S = (0.005, 0.25)  # how often a queued turn asks again: first and longest pause
 ON_BUSY = ("queue", "reject", "interrupt")
 
 
-class Thread:
+class Thread(Record):
     """The handle of a thread, which its first write makes. Cheap: nothing is read until it is needed."""
-
-    def __init__(self, memory: Memory, owner: str, thread_id: str, policy: Any = None, system: Any = None) -> None:
-        self.memory = memory
-        self.owner, self.thread_id = owner, thread_id
-        self.key = memory.store.key_of(owner, thread_id)
-        self._policy = policy
-        self._system = system
-
-    def __repr__(self) -> str:
-        return f"Thread({self.thread_id[:60]!r})"
 
     # ------------------------------------------------------------------------------------------ turns
     def turn(self, question: Any, key: str | None = None, *, on_busy: str | None = None) -> LiveTurn:
@@ -273,209 +259,6 @@ class Thread:
             )
         return self.store_messages(given[same:])
 
-    def messages(
-        self, after: int | None = None, limit: int | None = None, newest_first: bool = False, *, hidden: bool = True
-    ) -> list[StoredEntry]:
-        """The transcript, complete: hidden entries too, deleted ones without their content.
-
-        Args:
-            after: only what stands behind this position (with `newest_first`: before it).
-            limit: at most so many.
-            newest_first: from the end.
-            hidden: False leaves hidden and deleted entries out.
-        """
-        thread = self.memory.store.thread(self.key)
-        if thread is None:
-            return []
-        out: list[StoredEntry] = []
-        wanted = thread.head if limit is None else max(0, limit)
-        if newest_first:
-            at = thread.head if after is None else min(after, thread.head)
-            while len(out) < wanted and (
-                piece := self.memory.store.tail(thread, at, min(PAGE, wanted - len(out)), hidden=hidden)
-            ):
-                out += piece
-                at = piece[-1].position
-        else:
-            at = 0 if after is None else after + 1
-            while len(out) < wanted and (
-                piece := self.memory.store.range(thread, at, min(PAGE, wanted - len(out)), hidden=hidden)
-            ):
-                out += piece
-                at = piece[-1].position + 1
-        return out
-
-    def __len__(self) -> int:
-        thread = self.memory.store.thread(self.key)
-        return 0 if thread is None else thread.head
-
-    def __iter__(self) -> Iterator[StoredEntry]:
-        return iter(self.messages())
-
-    def __bool__(self) -> bool:
-        return True
-
-    def search(self, words: str, limit: int = 20) -> list[Hit]:
-        """Messages of this thread that hold all the words; accents and case do not matter, Chinese is found too.
-
-        In a fork what it shares with its parent is searched too.
-        """
-        return self.memory.search(words, owner=self.owner, thread=self, limit=limit)
-
-    def turns(self, limit: int = 200) -> list[TurnRow]:
-        """Turns, oldest first, with their status and manifests."""
-        return list(reversed(self.memory.store.turns(self.key, limit)))
-
-    def manifest(self, number: int) -> Manifest | None:
-        """What the model saw at the k-th turn, counted from 1; None if the turn left no manifest.
-
-        Raises:
-            UnknownEntry: no such turn.
-        """
-        rows = self.turns(10**9)
-        if not 1 <= number <= len(rows):
-            raise UnknownEntry(f"turn {number}: the thread has turns 1 to {len(rows)}")
-        return self.memory.unpack_manifest(rows[number - 1].manifest)
-
-    def usage(self) -> list[Call]:
-        """The ledger: one row for each model call."""
-        return [call for _, _, call in self.memory.store.calls(self.key)]
-
-    # ------------------------------------------------------------------------------------------ facts
-    @property
-    def row(self) -> ThreadRow | None:
-        """The thread's facts: counts, times, status, tags; None before the first write."""
-        return self.memory.store.thread(self.key)
-
-    def _row(self) -> ThreadRow:
-        found = self.memory.store.thread(self.key)
-        if found is None:
-            raise UnknownEntry(f"there is no thread {self.thread_id[:60]!r}")
-        return found
-
-    @property
-    def state(self) -> MutableMapping[str, Any]:
-        """The thread's custom state; written at once."""
-        return _State(self)
-
-    @state.setter
-    def state(self, value: dict[str, Any]) -> None:
-        self._set(state=dict(value))
-
-    def _set(self, **facts: Any) -> None:
-        self.memory.store.set_facts(self.key, (self.owner, self.thread_id), time.time(), **facts)
-
-    @property
-    def title(self) -> str:
-        """A title for lists."""
-        row = self.row
-        return "" if row is None else row.title
-
-    @title.setter
-    def title(self, value: str) -> None:
-        self._set(title=value)
-
-    @property
-    def tags(self) -> tuple[str, ...]:
-        """Words to list threads by."""
-        row = self.row
-        return () if row is None else row.tags
-
-    @tags.setter
-    def tags(self, value: Sequence[str]) -> None:
-        self._set(tags=list(value))
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        """Data of the application's own; set it as a whole."""
-        row = self.row
-        return {} if row is None else dict(row.metadata)
-
-    @metadata.setter
-    def metadata(self, value: dict[str, Any]) -> None:
-        self._set(metadata=dict(value))
-
-    # ------------------------------------------------------------------------------------------ changing what is there
-    def positions(self, ids: Any) -> list[int]:
-        """The positions of entries, named by position, id, or the entry itself; one or several.
-
-        Raises:
-            UnknownEntry: one of them is not there.
-        """
-        thread = self._row()
-        given = [ids] if isinstance(ids, (int, str, StoredEntry)) else list(ids)
-        named = [i for i in given if isinstance(i, str) and not re.fullmatch(r"#\d{1,12}", i)]
-        found = self.memory.store.find(thread, named) if named else {}
-        out = []
-        for one in given:
-            if isinstance(one, StoredEntry):
-                position: int | None = one.position
-            elif isinstance(one, str):
-                position = (
-                    found.get(one)
-                    if one in found
-                    else int(one[1:])
-                    if one.startswith("#") and one[1:].isdigit()
-                    else None
-                )
-            else:
-                position = one
-            if position is None or not 0 <= position < thread.head:
-                raise UnknownEntry(f"no entry {one!r} in a thread of {thread.head}", id=one)
-            out.append(position)
-        return out
-
-    def pin(self, ids: Any) -> None:
-        """Keep entries in every context."""
-        self.memory.store.pin(self.key, self.positions(ids), True)
-
-    def unpin(self, ids: Any) -> None:
-        """Let policies decide again."""
-        self.memory.store.pin(self.key, self.positions(ids), False)
-
-    def hide(self, ids: Any) -> None:
-        """Out of contexts; the transcript keeps them."""
-        self.memory.store.hide(self.key, [(p, p + 1) for p in self.positions(ids)], True, time.time())
-
-    def unhide(self, ids: Any) -> None:
-        """Back into contexts."""
-        self.memory.store.hide(self.key, [(p, p + 1) for p in self.positions(ids)], False, time.time())
-
-    def delete(self, ids: Any) -> int:
-        """The content is physically gone, the place stays; a call that lost its result gets a made one in contexts."""
-        done = self.memory.store.rewrite(self._row(), dict.fromkeys(self.positions(ids)), time.time())
-        self.memory.store.scrub()
-        return done
-
-    def redact(self, what: Any) -> int:
-        """Masks a pattern (a regular expression) in all messages, or the whole content of entries; physically gone.
-
-        Returns:
-            How many entries were changed.
-        """
-        if isinstance(what, (str, re.Pattern)):
-            return self._redact_pattern(what if isinstance(what, str) else what.pattern)
-        entries = {p: self._at(p) for p in self.positions(what)}
-        bodies = {p: self.memory.new_entry(_masked(e.message)) for p, e in entries.items() if not e.deleted}
-        done = self.memory.store.rewrite(self._row(), dict(bodies), time.time())
-        self.memory.store.scrub()
-        return done
-
-    def _redact_pattern(self, pattern: str) -> int:
-        mask = Redact((), (pattern,))
-        bodies: dict[int, NewEntry | None] = {}
-        for stored in self.messages():
-            masked = mask.message(stored.message)
-            if masked is not stored.message:
-                bodies[stored.position] = self.memory.new_entry(masked)
-        done = self.memory.store.rewrite(self._row(), bodies, time.time()) if bodies else 0
-        self.memory.store.scrub()
-        return done
-
-    def _at(self, position: int) -> StoredEntry:
-        found = self.memory.store.range(self._row(), position, 1, hidden=True)
-        return found[0]
-
     def fork(self, at: Any = None, thread_id: str | None = None) -> Thread:
         """A new thread that shares the past up to `at` and nothing after it; nothing is copied.
 
@@ -513,56 +296,11 @@ class Thread:
         self.store_messages([edited], hide_from=position)
         return self
 
-    def erase(self, *, forks: str = "erase") -> Receipt:
-        """Everything of the thread is gone for good, in every file; a late writer cannot revive it.
-
-        Args:
-            forks: what forks shared goes too ("erase"), or moves to them ("keep").
-        """
-        if forks not in ("erase", "keep"):
-            raise InvalidSpec(f"forks={forks!r}: expected 'erase' or 'keep'")
-        return self.memory.store.erase(self.key, time.time(), forks=forks)
-
-    def close(self) -> None:
-        """Nothing more is to be said: the thread is marked closed. It can be read, and a new turn opens it again."""
-        if self.row is not None:
-            self._set(metadata={**self.metadata, "closed": time.time()})
-
     def export_file(self, path: str | Path, kind: str = "novelo") -> int:
         """Write the thread to a file; see `novelo.portable`. Returns the number of messages."""
         from novelo.portable import export_file
 
         return export_file([self], path, kind)
-
-
-class _State(MutableMapping[str, Any]):
-    """The custom state of a thread as a dict that is written at once; values are JSON data."""
-
-    def __init__(self, thread: Thread) -> None:
-        self._thread = thread
-
-    def _read(self) -> dict[str, Any]:
-        return self._thread.memory.store.state(self._thread.key)
-
-    def __getitem__(self, name: str) -> Any:
-        return self._read()[name]
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        self._thread._set(patch={name: value})
-
-    def __delitem__(self, name: str) -> None:
-        if name not in self._read():
-            raise KeyError(name)
-        self._thread._set(without=name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._read())
-
-    def __len__(self) -> int:
-        return len(self._read())
-
-    def __repr__(self) -> str:
-        return f"State({', '.join(self._read())})"
 
 
 class _Asked:
@@ -597,12 +335,6 @@ def _question(given: Any) -> Message:
     if isinstance(given, (list, tuple)):
         given = {"role": "user", "content": list(given)}
     return formats.read([given])[0]
-
-
-def _masked(message: Message) -> Message:
-    calls = tuple(msgspec.structs.replace(c, arguments="{}", extra={}) for c in message.tool_calls)
-    content = "[redacted]" if message.content is not None else None
-    return Message(message.role, content, calls, message.tool_call_id, id=message.id, meta={"redacted": True})
 
 
 def _alike(a: Message, b: Message) -> bool:

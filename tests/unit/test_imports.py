@@ -29,7 +29,7 @@ LAYERS = {
         "core": "errors messages protocol repair wire transcript context tokens _estimate _media usage facts"
         " compaction retrieval formats backtest",
         "outside": "models retrievers stores",
-        "shell": "memory thread turn source portable aio worker connect privacy",
+        "shell": "memory thread record turn source portable aio worker connect privacy",
         "faces": "integrations cli server testing demo __main__",
         "front door": "__init__",
     }.items()
