@@ -145,13 +145,11 @@ def test_flipped_bits_are_errors_never_altered_text(tmp_path):
         for name, found in seen.items():
             if isinstance(found, StoreError):
                 noticed += 1
-            elif found != truth[name]:
-                lists = json.loads(truth[name]), json.loads(found)
-                # a row whose key was hit may be missing from search or turns, but nothing is altered
-                assert lists[0][0][: len(lists[1][0])] == lists[1][0], place
-                assert lists[1][1] in (lists[0][1], ["", [], {}, {}]), place
-                assert all(m in lists[0][2] or m is None for m in lists[1][2]), place
-                assert set(lists[1][3]) <= set(lists[0][3]), place
+            else:
+                *kept, hits = json.loads(found)
+                *wanted, known = json.loads(truth[name])
+                assert kept == wanted, place
+                assert set(hits) <= set(known), place  # a word of the index that was hit is not found; nothing else is
         others += sum(not isinstance(f, StoreError) for f in seen.values())
     assert noticed >= 30
     assert others > noticed  # other threads stay readable

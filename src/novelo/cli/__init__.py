@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from novelo.cli import chat, files, show
-from novelo.cli.common import FAILED, MISUSED, database_path, say
+from novelo.cli.common import FAILED, MISUSED, default_database, say
 from novelo.errors import InvalidSpec, NoveloError
 
 app = typer.Typer(
@@ -33,7 +33,7 @@ app.command()(files.delete)
 @app.command()
 def path() -> None:
     """Print where your threads are kept."""
-    print(database_path())
+    print(default_database())
 
 
 def _version(wanted: bool) -> None:

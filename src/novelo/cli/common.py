@@ -35,13 +35,18 @@ def database_path() -> Path:
     return base / "chat.db"
 
 
+def default_database() -> str:
+    """The database without -d: DATABASE_URL, else the file of `database_path`."""
+    return os.environ.get("DATABASE_URL") or str(database_path())
+
+
 def open_database(given: str | None, *, must_exist: bool = False, **options: Any) -> novelo.Memory:
     """The memory of a path or address; None is the user's own.
 
     Raises:
         StorageUnavailable: it must exist, and does not.
     """
-    url = given or os.environ.get("DATABASE_URL") or str(database_path())
+    url = given or default_database()
     if "://" not in url:
         path = Path(url)
         if must_exist and not path.exists():
