@@ -26,11 +26,12 @@ from novelo.context.manifest import Manifest
 from novelo.errors import InvalidSpec, NoveloError
 from novelo.messages import Message, Usage, encode
 from novelo.record import Record
-from novelo.stores.base import Call, Hit, Lease, NewEntry, Receipt, Store, ThreadRow
+from novelo.stores.base import Hit, Lease, NewEntry, Receipt, Store, ThreadRow
 from novelo.stores.search import fold, query_words
 from novelo.thread import ON_BUSY, Thread
 from novelo.tokens import Correction, TextCounter, count_message, counter
 from novelo.turn import LiveTurn
+from novelo.usage import Call
 
 _LIVE: weakref.WeakValueDictionary[str, Memory] = weakref.WeakValueDictionary()
 

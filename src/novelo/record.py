@@ -13,7 +13,8 @@ from novelo.context.manifest import Manifest
 from novelo.context.redact import Redact
 from novelo.errors import InvalidSpec, UnknownEntry
 from novelo.messages import Message
-from novelo.stores.base import Call, Hit, NewEntry, Receipt, StoredEntry, ThreadRow, TurnRow
+from novelo.stores.base import Hit, NewEntry, Receipt, StoredEntry, ThreadRow, TurnRow
+from novelo.usage import Call
 
 if TYPE_CHECKING:
     from novelo.memory import Memory

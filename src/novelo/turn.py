@@ -22,7 +22,8 @@ from novelo.context import Context
 from novelo.errors import InvalidMessage, LeaseLost, NoveloError, ThreadErased, TurnClosed
 from novelo.formats.reply import StreamReader, read_reply
 from novelo.messages import Message, Usage, is_blank
-from novelo.stores.base import Begun, Call, Close, NewEntry, TurnRow
+from novelo.stores.base import Begun, Close, NewEntry, TurnRow
+from novelo.usage import Call
 
 if TYPE_CHECKING:
     from novelo.thread import Thread

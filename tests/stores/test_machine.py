@@ -10,9 +10,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from fix_stores import new
 from novelo.errors import StoreError
 from novelo.messages import Message
-from novelo.stores.base import Begun, Busy, Call, Close, Lease
+from novelo.stores.base import Begun, Busy, Close, Lease
 from novelo.stores.reference import ReferenceStore
 from novelo.stores.sqlite import Database, SQLiteStore
+from novelo.usage import Call
 
 NAMES = [("", "a"), ("", "b"), ("ana", "a"), ("ana", "c")]
 WORDS = ["olá", "退货", "concluído", "x"]

@@ -15,9 +15,10 @@ import pytest
 
 from fix_stores import Hand, new
 from novelo.errors import StorageCorrupt, StorageFull, StorageReadOnly, StorageUnavailable, UnknownEntry
-from novelo.stores.base import Begun, Busy, Call, Close
+from novelo.stores.base import Begun, Busy, Close
 from novelo.stores.search import query_words
 from novelo.stores.sqlite import Database, SQLiteStore, walk
+from novelo.usage import Call
 
 CANARY = "qz7kanarienvogel41x"
 can_mount = pytest.mark.skipif(os.geteuid() != 0 or shutil.which("mount") is None, reason="needs root and mount")

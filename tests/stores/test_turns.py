@@ -6,7 +6,8 @@ import pytest
 
 from fix_stores import new
 from novelo.errors import InvalidSpec, KeyConflict, LeaseLost, ThreadErased, TurnClosed, UnknownEntry
-from novelo.stores.base import Begun, Busy, Call, Close
+from novelo.stores.base import Begun, Busy, Close
+from novelo.usage import Call
 
 
 def test_a_turn_is_a_question_and_what_follows(hand):

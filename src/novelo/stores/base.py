@@ -25,6 +25,7 @@ from typing import Any, Protocol
 import msgspec
 
 from novelo.messages import Message
+from novelo.usage import Call
 
 
 class ThreadRow(msgspec.Struct, frozen=True):
@@ -108,24 +109,6 @@ class StoredEntry(msgspec.Struct, frozen=True):
     def partial(self) -> bool:
         """Whether this is an answer that was cut off."""
         return bool(self.message.meta.get("partial"))
-
-
-class Call(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One model call in the ledger; `estimated` where the provider reported nothing and the counts are ours."""
-
-    purpose: str = "reply"
-    model: str | None = None
-    input: int = 0
-    output: int = 0
-    cache_read: int = 0
-    cache_write: int = 0
-    reasoning: int = 0
-    latency_s: float | None = None
-    first_token_s: float | None = None
-    estimated: bool = False
-    raw: dict[str, Any] = {}
-    turn: int | None = None
-    created: float = 0.0
 
 
 class TurnRow(msgspec.Struct, frozen=True):

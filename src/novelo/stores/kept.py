@@ -13,9 +13,10 @@ from typing import Any
 import msgspec
 
 from novelo.errors import StorageUnavailable, ThreadErased, UnknownEntry
-from novelo.stores.base import Call, Hit, NewEntry, StoredEntry, ThreadRow, TurnRow
+from novelo.stores.base import Hit, NewEntry, StoredEntry, ThreadRow, TurnRow
 from novelo.stores.rules import Ranges, thread_key
 from novelo.stores.search import fold, query_words, spans
+from novelo.usage import Call
 
 replace = msgspec.structs.replace
 

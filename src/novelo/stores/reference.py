@@ -17,7 +17,6 @@ from novelo.messages import Message, decode, encode
 from novelo.stores.base import (
     Begun,
     Busy,
-    Call,
     Close,
     Lease,
     NewEntry,
@@ -39,6 +38,7 @@ from novelo.stores.rules import (
     without,
     without_quotes,
 )
+from novelo.usage import Call
 
 replace = msgspec.structs.replace
 

@@ -8,10 +8,11 @@ import apsw
 import msgspec
 
 from novelo.errors import StorageCorrupt
-from novelo.stores.base import Call, ThreadRow, TurnRow
+from novelo.stores.base import ThreadRow, TurnRow
 from novelo.stores.sql import statements
 from novelo.stores.sqlite.migrations import PACKAGE
 from novelo.stores.sqlite.rows import Facts, unsealed, verify
+from novelo.usage import Call
 
 Q = statements(PACKAGE)
 

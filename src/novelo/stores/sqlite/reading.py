@@ -10,7 +10,7 @@ import apsw
 
 from novelo.errors import StorageCorrupt
 from novelo.stores import search as words_of
-from novelo.stores.base import Call, Hit, ThreadRow, TurnRow
+from novelo.stores.base import Hit, ThreadRow, TurnRow
 from novelo.stores.rules import storable, thread_key
 from novelo.stores.sqlite.database import Database
 from novelo.stores.sqlite.facts import Q, pinned, read_call, read_thread, thread_row, turn_row
@@ -18,6 +18,7 @@ from novelo.stores.sqlite.index import Index
 from novelo.stores.sqlite.migrations import secret_of
 from novelo.stores.sqlite.rows import from_row
 from novelo.stores.sqlite.walk import Walk
+from novelo.usage import Call
 
 
 class Reading(Walk):

@@ -13,12 +13,13 @@ import apsw
 import msgspec
 
 from novelo.errors import KeyConflict, TurnClosed, UnknownEntry
-from novelo.stores.base import Begun, Busy, Call, Close, Lease, NewEntry, ThreadRow, TurnRow
+from novelo.stores.base import Begun, Busy, Close, Lease, NewEntry, ThreadRow, TurnRow
 from novelo.stores.rules import checked_key, clamped, held, lost, tokens_of
 from novelo.stores.sqlite.changes import data
 from novelo.stores.sqlite.facts import Q, thread_row, turn_row
 from novelo.stores.sqlite.forks import Forks
 from novelo.stores.sqlite.rows import from_row, over, sealed, to_row, unsealed
+from novelo.usage import Call
 
 
 class SQLiteStore(Forks):
