@@ -16,9 +16,10 @@ from novelo.messages import Message
 from novelo.protocol import dialect
 from novelo.record import Record
 from novelo.source import ThreadSource, entry
-from novelo.stores.base import Begun, Busy, Call, Close, NewEntry, StoredEntry, ThreadRow
+from novelo.stores.base import Begun, Busy, Close, NewEntry, StoredEntry, ThreadRow
 from novelo.transcript import Entry
 from novelo.turn import LiveTurn
+from novelo.usage import Call
 
 if TYPE_CHECKING:
     from pathlib import Path
