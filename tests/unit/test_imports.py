@@ -26,7 +26,7 @@ PACKAGE = Path(SPEC.origin).parent
 LAYERS = {
     layer: frozenset(heads.split())
     for layer, heads in {
-        "core": "errors messages protocol repair wire transcript context tokens _estimate _media usage facts"
+        "core": "summaries errors messages protocol repair wire transcript context tokens _estimate _media usage facts"
         " compaction retrieval formats backtest",
         "outside": "models retrievers stores",
         "shell": "memory thread record turn source portable aio worker connect privacy",
