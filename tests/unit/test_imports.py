@@ -27,7 +27,7 @@ LAYERS = {
     layer: frozenset(heads.split())
     for layer, heads in {
         "core": "errors messages protocol repair wire transcript context tokens _estimate _media usage facts"
-        " compaction retrieval formats backtest",
+        " languages compaction retrieval formats backtest",
         "outside": "models retrievers stores",
         "shell": "memory thread record turn source portable aio worker connect privacy",
         "faces": "integrations cli server testing demo __main__",
