@@ -176,7 +176,7 @@ RULES: tuple[Rule, ...] = (
     _rule(
         "date",
         rf"{_B}(?<![:])\d{{1,2}}:\d{{2}}(?::\d{{2}})?(?:[-–~]\d{{1,2}}:\d{{2}})?(?:{_S}?[aApP](?:\.[mM]\.|[mM](?![{_L}])))?(?![{_L}:])"
-        rf"|{_B}\d{{1,2}}{_S}?[aApP]\.?[mM]{_E}|{_B}\d{{1,2}}h(?:\d{{2}})?{_E}"
+        rf"|{_B}\d{{1,2}}{_S}?[aApP](?:\.[mM]\.|[mM]{_E})|{_B}\d{{1,2}}h(?:\d{{2}})?{_E}"
         r"|(?<!\d)\d{1,2}[点时](?:\d{1,2}分?|半)?",
         "0",
     ),
@@ -258,12 +258,14 @@ RULES: tuple[Rule, ...] = (
     _rule("constraint", rf"(?<![{_L}-])(?:{'|'.join(_MUST.values()).replace(' ', _S)}){_E}|{_MUST_ZH}", flags=re.I),
 )
 
+_OPENERS = {")": "(", "）": "（", "]": "[", "”": "“", "»": "«", "」": "「", "》": "《"}
 _TRAILING = ".,;:!?'\"’”)]}>…，。；：！？、）】」』*_~-"
 _CLAUSE = re.compile(rf"(?:[^{_STOP}]|[.!?;](?=[^\s{_STOP}\"'”’)]))*+")
 _HEAD = re.compile(
     rf"(?:[.,:](?!\w)|[!?;\n\r。！？；，：(（])|{_S}(?:e|y|and|mas|but|pero|so|então|que|porque|because|that){_S}", re.I
 )
-_YEARS = re.compile(r"(?:19|20)\d\d[ -](?:19|20)\d\d")  # no telephone
+# No telephones: 2003-2013, a Brazilian postal code, 1.234.567.
+_NO_PHONE = re.compile(r"(?:19|20)\d\d[ -](?:19|20)\d\d|\d{5}-\d{3}|\d{1,3}(?:\.\d{3})+")
 
 
 # ---- one message ----
@@ -361,13 +363,15 @@ def _trimmed(text: str, rule: Rule, match: re.Match[str]) -> tuple[int, int]:
     start, end = match.span(1 if rule.pattern.groups and match[1] else 0)
     if rule.kind == "constraint":
         return _clause(text, start, end)
-    if rule.kind == "phone" and (not 8 <= sum(map(str.isdigit, match[0])) <= 15 or _YEARS.fullmatch(match[0])):
+    if rule.kind == "phone" and (not 8 <= sum(map(str.isdigit, match[0])) <= 15 or _NO_PHONE.fullmatch(match[0])):
         return 0, 0
-    if rule.kind in ("url", "path", "id", "name"):
-        piece = text[start:end]
+    piece = text[start:end]
+    if rule.kind in ("url", "path", "name"):
         end -= len(piece) - len(piece.rstrip(_TRAILING))
-        if rule.kind == "id":
-            start += len(piece) - len(piece.lstrip("-"))
+    if rule.kind == "id":
+        start += len(piece) - len(piece.lstrip("-"))
+        if not text[end : end + 1].isalnum():  # 2024-年 stays as it stands
+            end -= len(piece) - len(piece.rstrip("-"))
     return start, end
 
 
@@ -379,8 +383,15 @@ def _clause(text: str, start: int, trigger_end: int) -> tuple[int, int]:
         end = start + MAX_CLAUSE
         blank = max(text.rfind(" ", trigger_end, end), text.rfind("\t", trigger_end, end))
         end = blank if blank > trigger_end else end
-    end -= len(text[start:end]) - len(text[start:end].rstrip(" \t\u00a0\u202f\"'”’»)）"))
+    while end > trigger_end and (text[end - 1].isspace() or _unopened(text[start:end])):
+        end -= 1
     return (start, end) if end > trigger_end else (0, 0)  # "only." says nothing
+
+
+def _unopened(piece: str) -> bool:
+    """Whether a piece ends with a bracket or quote that was opened before it."""
+    opener = _OPENERS.get(piece[-1])
+    return opener is not None and piece.count(opener) < piece.count(piece[-1])
 
 
 # ---- the ledger ----
