@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import Any
 
-from novelo.errors import InvalidSpec, MissingExtra, ModelFailed
 from novelo.asking import ModelReply, ModelRequest
+from novelo.errors import InvalidSpec, MissingExtra, ModelFailed
 from novelo.models.base import ModelDelta, ToolCallDelta
 from novelo.models.chat import message_of, usage_of
 from novelo.models.env import setting

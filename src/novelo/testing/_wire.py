@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from novelo.messages import Usage
 from novelo.asking import ModelReply, ModelRequest
+from novelo.messages import Usage
 from novelo.models.base import ModelDelta, as_delta
 from novelo.testing._rules import blocks_of
 from novelo.testing.scripted import WORDS

@@ -24,9 +24,9 @@ from typing import Any
 
 import msgspec
 
+from novelo.asking import ModelReply, ModelRequest
 from novelo.errors import NoveloError
 from novelo.messages import Message, Usage
-from novelo.asking import ModelReply, ModelRequest
 from novelo.models.base import ModelDelta, as_delta, collect
 from novelo.models.chat import estimated_usage, message_of, usage_of
 
