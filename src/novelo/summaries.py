@@ -30,6 +30,7 @@ class Summary(msgspec.Struct, frozen=True, omit_defaults=True):
         facts: what must survive verbatim, as far as the ledger has room.
         lost: the loss report: facts of the base or of the covered entries that stand neither in the prose nor in the
             ledger.
+        passed_over: facts of the covered entries that were seen but are too many to be named.
         language: of the conversation, such as "pt"; None if unsure.
         focus: what the summary was asked to look at.
         model: who wrote it.
@@ -53,6 +54,7 @@ class Summary(msgspec.Struct, frozen=True, omit_defaults=True):
     text: str = ""
     facts: tuple[Fact, ...] = ()
     lost: tuple[Fact, ...] = ()
+    passed_over: int = 0
     language: str | None = None
     focus: str = ""
     model: str | None = None

@@ -12,7 +12,7 @@ that much was said. The grid needs no stored state: it follows from sums that ne
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from novelo.context.draft import Draft
 from novelo.context.sizes import Size
@@ -59,6 +59,7 @@ class Budget:
         desk = draft.desk
         high = self._tokens(self.high, desk.window) - self.reserve
         desk.log.budget = high
+        draft = self._with_room(draft, high)
         anchored = {turn.start: desk.cost(turn, newest=False) for turn in draft.anchors}
         fixed = desk.fixed_tokens + desk.correction + sum(map(desk.tokens, draft.opening)) + sum(anchored.values())
         kept: list[Turn] = []
@@ -78,6 +79,20 @@ class Budget:
         if not kept:
             kept = [self._newest_cut(draft, turn, fixed - anchored.get(turn.start, 0), high)]
         return draft.newest(kept, str(self))
+
+    def _with_room(self, draft: Draft, high: int) -> Draft:
+        """The draft, without its summary where that leaves no room for the newest question and step."""
+        told = [e for e in draft.opening if e.made]
+        newest = next(iter(draft.turns), None) if told else None
+        if newest is None:
+            return draft
+        desk = draft.desk
+        least = desk.cost(Turn(newest.user, newest.steps[-1:]), newest=True)
+        least += sum(desk.cost(turn, newest=False) for turn in draft.anchors)
+        if desk.fixed_tokens + desk.correction + sum(map(desk.tokens, draft.opening)) + least <= high:
+            return draft
+        desk.log.summary = 0
+        return replace(draft, opening=tuple(e for e in draft.opening if not e.made))
 
     def _tokens(self, size: Size, window: int | None) -> int:
         if size.unit == "tokens":
