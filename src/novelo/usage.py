@@ -1,9 +1,9 @@
 """The usage ledger: one row for each model call, and the sums over rows.
 
-    thread.usage()                  -> ThreadUsage: the calls of one thread
-    memory.usage(owner)             -> Ledger: (owner, thread_id, call) of many
-    either one's .total             -> Sum
-    either one's .by("purpose")     -> {"reply": Sum, "summary": Sum}, in the order in which they first came
+thread.usage()                  -> ThreadUsage: the calls of one thread
+memory.usage(owner)             -> Ledger: (owner, thread_id, call) of many
+either one's .total             -> Sum
+either one's .by("purpose")     -> {"reply": Sum, "summary": Sum}, in the order in which they first came
 """
 
 from __future__ import annotations
