@@ -4,13 +4,13 @@
 
     instrument(memory)          # with the tracer and meter of the application; pip install 'novelo[otel]'
 
-A call becomes a span `chat` with its tokens, and adds to the histograms of tokens, duration and time to the first chunk.
+A call becomes a span `chat` with its tokens, and adds to the histograms of tokens, duration and time to first chunk.
 A compaction becomes a span `compact_messages`. Nothing of what was said is recorded unless it is asked for, with
 `capture_content=True`, or with the variable OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT set to SPAN_ONLY,
 SPAN_AND_EVENT or true.
 
-Source: the semantic conventions for generative AI (github.com/open-telemetry/semantic-conventions-genai), of its folder
-docs/gen-ai gen-ai-spans.md and gen-ai-metrics.md. They are young and their constants move: the names stand here as texts.
+Source: the semantic conventions for generative AI, github.com/open-telemetry/semantic-conventions-genai, in docs/gen-ai
+gen-ai-spans.md and gen-ai-metrics.md. They are young and their constants move: the names stand here as texts.
 """
 
 from __future__ import annotations
