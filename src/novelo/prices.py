@@ -272,10 +272,11 @@ def _snapshot() -> DataSnapshot | None:
         return None
     try:
         from genai_prices.data_snapshot import get_snapshot
-    except ImportError:
+
+        return get_snapshot()
+    except Exception:  # not installed, or broken: both are no table
         _absent = True
         return None
-    return get_snapshot()
 
 
 _absent = False
