@@ -1,9 +1,7 @@
 """The usage ledger: one row for each model call, and the sums over rows.
 
-thread.usage()                  -> ThreadUsage: the calls of one thread
-memory.usage(owner)             -> Ledger: (owner, thread_id, call) of many
-either one's .total             -> Sum
-either one's .by("purpose")     -> {"reply": Sum, "summary": Sum}, in the order in which they first came
+`thread.usage()` gives the calls of one thread, `memory.usage(owner)` rows of (owner, thread_id, call). Both are lists that can
+be summed: `.total` is a Sum, `.by("purpose")` is {"reply": Sum, "summary": Sum}, in the order in which the keys first came.
 """
 
 from __future__ import annotations
@@ -17,6 +15,25 @@ from typing import Any, NamedTuple
 import msgspec
 
 from novelo.errors import InvalidSpec
+
+
+class Spent(msgspec.Struct, frozen=True):
+    """What calls took: tokens in and out, and US dollars as far as prices were known."""
+
+    tokens: int = 0
+    cost: Decimal = Decimal(0)
+
+    def plus(self, call: Call) -> Spent:
+        """With one call more."""
+        return Spent(self.tokens + call.input + call.output, self.cost + (call.cost or 0))
+
+    def add(self, other: Spent) -> Spent:
+        """Both together."""
+        return Spent(self.tokens + other.tokens, self.cost + other.cost)
+
+    def less(self, other: Spent) -> Spent:
+        """Without another part."""
+        return Spent(self.tokens - other.tokens, self.cost - other.cost)
 
 
 class Call(msgspec.Struct, frozen=True, omit_defaults=True):
