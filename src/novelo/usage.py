@@ -1,7 +1,8 @@
 """The usage ledger: one row for each model call, and the sums over rows.
 
-`thread.usage()` gives the calls of one thread, `memory.usage(owner)` rows of (owner, thread_id, call). Both are lists that can
-be summed: `.total` is a Sum, `.by("purpose")` is {"reply": Sum, "summary": Sum}, in the order in which the keys first came.
+`thread.usage()` gives the calls of one thread, `memory.usage(owner)` rows of (owner, thread_id, call). Both are lists
+that can be summed: `.total` is a Sum, `.by("purpose")` is {"reply": Sum, "summary": Sum}, in the order in which the
+keys first came.
 """
 
 from __future__ import annotations
