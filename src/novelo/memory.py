@@ -24,6 +24,7 @@ from novelo import formats
 from novelo.context import parse
 from novelo.context.manifest import Manifest
 from novelo.errors import InvalidSpec, NoveloError
+from novelo.formats.reply import context_tokens
 from novelo.messages import Message, Usage, encode
 from novelo.record import Record
 from novelo.stores.base import Hit, Lease, NewEntry, Receipt, Store, ThreadRow
@@ -31,7 +32,7 @@ from novelo.stores.search import fold, query_words
 from novelo.thread import ON_BUSY, Thread
 from novelo.tokens import Correction, TextCounter, count_message, counter
 from novelo.turn import LiveTurn
-from novelo.usage import Call
+from novelo.usage import Ledger, Row
 
 _LIVE: weakref.WeakValueDictionary[str, Memory] = weakref.WeakValueDictionary()
 
@@ -159,9 +160,9 @@ class Memory:
             row = self.store.thread(row.parent) if row.parent is not None else None
         return sorted(hits, key=lambda hit: -hit.score)[:limit]
 
-    def usage(self, owner: str | None = None) -> list[tuple[str, str, Call]]:
-        """The ledger of an owner, or of all: owner, thread id, call."""
-        return self.store.calls(None, owner)
+    def usage(self, owner: str | None = None) -> Ledger:
+        """The ledger of an owner, or of all: rows of owner, thread id, call; with `total` and sums `by("model")`."""
+        return Ledger(Row(*row) for row in self.store.calls(None, owner))
 
     def erase_owner(self, owner: str) -> list[Receipt]:
         """Erase all threads of an owner; a receipt for each."""
@@ -224,9 +225,10 @@ class Memory:
 
     def learn(self, model: str | None, counted: int, usage: Usage) -> None:
         """Learn from a reported usage how far our count was off."""
-        if counted > 0 and usage.input > 0 and self.counter.name == "estimate":
+        read = context_tokens(usage)
+        if counted > 0 and read > 0 and self.counter.name == "estimate":
             raw = counted - self.correction(model)
-            self._corrections[model] = self._corrections.get(model, Correction()).learned(raw, usage.input)
+            self._corrections[model] = self._corrections.get(model, Correction()).learned(raw, read)
 
     # ------------------------------------------------------------------------------------------ leases
     def hold(self, turn: LiveTurn) -> None:

@@ -14,7 +14,7 @@ from novelo.context.redact import Redact
 from novelo.errors import InvalidSpec, UnknownEntry
 from novelo.messages import Message
 from novelo.stores.base import Hit, NewEntry, Receipt, StoredEntry, ThreadRow, TurnRow
-from novelo.usage import Call
+from novelo.usage import ThreadUsage
 
 if TYPE_CHECKING:
     from novelo.memory import Memory
@@ -100,9 +100,9 @@ class Record:
             raise UnknownEntry(f"turn {number}: the thread has turns 1 to {len(rows)}")
         return self.memory.unpack_manifest(rows[number - 1].manifest)
 
-    def usage(self) -> list[Call]:
-        """The ledger: one row for each model call."""
-        return [call for _, _, call in self.memory.store.calls(self.key)]
+    def usage(self) -> ThreadUsage:
+        """The ledger: one row for each model call, with `total` and sums `by("purpose")` and so on."""
+        return ThreadUsage((call for _, _, call in self.memory.store.calls(self.key)), self.owner, self.thread_id)
 
     # ------------------------------------------------------------------------------------------ facts
     @property

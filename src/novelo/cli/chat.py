@@ -100,10 +100,13 @@ class Chat:
         print(f"{found.tokens} tokens, {len(found)} of {len(self.thread)} messages ({self.memory.counter.name})")
 
     def do_usage(self, _: str) -> None:
-        """What the thread has spent."""
-        calls = self.thread.usage()
-        print(f"{len(calls)} calls: {sum(c.input for c in calls)} tokens in, {sum(c.output for c in calls)} out"
-              + (" (some estimated)" if any(c.estimated for c in calls) else ""))  # fmt: skip
+        """What the thread has spent, by purpose."""
+        from novelo.cli.usage import hint, priced, table
+
+        ledger = priced(self.thread.usage().rows)
+        self.out.print(table(ledger.by("purpose"), "purpose", ledger.total))
+        if told := hint(ledger):
+            say(told)
 
     def do_state(self, given: str) -> None:
         """The custom state, or a key of it set."""
