@@ -27,7 +27,7 @@ LAYERS = {
     layer: frozenset(heads.split())
     for layer, heads in {
         "core": "errors messages protocol repair wire transcript context tokens _estimate _media usage facts"
-        " compaction retrieval formats backtest",
+        " compaction retrieval formats backtest caching",
         "outside": "models retrievers stores",
         "shell": "memory thread record turn source portable aio worker connect privacy",
         "faces": "integrations cli server testing demo __main__",
