@@ -62,6 +62,13 @@ RULES = (
     # What we know no promise of.
     CacheRules("none", least=0),
 )
+# How a model's name tells who made it, also behind a prefix such as "openrouter/anthropic/".
+MAKERS = {
+    "openai": r"\b(gpt-|chatgpt-|o[1-9]\b)",
+    "anthropic": r"\bclaude-",
+    "gemini": r"\bgemini-",
+    "deepseek": "deepseek",
+}
 NAMES = tuple(dict.fromkeys(rules.name for rules in RULES))
 
 
@@ -72,6 +79,14 @@ def rules_for(provider: str, model: str | None = None) -> CacheRules:
     """
     name = provider if provider in NAMES else "none"
     return next(r for r in RULES if r.name == name and (not r.models or re.search(r.models, model or "")))
+
+
+def maker_of(model: str) -> str | None:
+    """Whose rules hold for a model, told from its name; None if it is not told.
+
+    Example: "claude-haiku-4-5" -> "anthropic"; "my-model" -> None.
+    """
+    return next((maker for maker, pattern in MAKERS.items() if re.search(pattern, model)), None)
 
 
 def named_rules(wanted: str | CacheRules, model: str | None = None) -> CacheRules:

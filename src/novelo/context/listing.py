@@ -159,7 +159,7 @@ class ListSource:
         return self._sums
 
     def tally(self, role: str | None = None) -> list[int]:
-        """Sums of messages, of one role or of all: item k counts the first k behind the opening; made ones do not count."""
+        """Sums of messages, of one role or all: item k counts the first k behind the opening, without made ones."""
         found = self._tallies.get(role)
         if found is None:
             counted = (role in (None, e.message.role) and not self._is_made(e) for e in self.oldest_first())
