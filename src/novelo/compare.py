@@ -9,7 +9,8 @@ from typing import Any
 from novelo.caching import maker_of, rules_for
 from novelo.errors import InvalidSpec
 from novelo.protocol import DIALECTS
-from novelo.replay import Prices, Report, replay
+from novelo.replay import replay
+from novelo.report import Prices, Report
 
 
 def backtest(messages: Sequence[Any], policies: Sequence[Any], prices: Any = None, **settings: Any) -> Report:

@@ -309,6 +309,7 @@ class _Run:
         self._before: list[int] | None = None
         self._stable = self._refused = self._invalid = self._written = self._output = 0
         self._shared: list[float] = []
+        self._owed, self._owed_cost = 0.0, Decimal(0)  # for summaries since the last request, told with the next one
         self._cost = Decimal(0)
         self._series: dict[str, list[Any]] = {name: [] for name in Series.__struct_fields__}
 
@@ -337,8 +338,9 @@ class _Run:
         made = self._folded = self._folding.fold(messages)
         total = self._summaries
         self._summaries = Folded(None, total.calls + made.calls, total.input + made.input, total.output + made.output)
+        self._owed += made.input
         if self._prices is not None:
-            self._cost += (made.input * self._prices.input + made.output * self._prices.output) / MILLION
+            self._owed_cost += (made.input * self._prices.input + made.output * self._prices.output) / MILLION
 
     def _note(self, end: int, context: Context) -> None:
         """The figures of one request; tool definitions are a message of their own at its head."""
@@ -359,13 +361,15 @@ class _Run:
         noted["messages"].append(len(context.entries))
         noted["tokens"].append(total)
         noted["cached"].append(read)
-        noted["billed"].append(total - read - written + read * self._rules.read + written * self._rules.write)
+        billed = total - read - written + read * self._rules.read + written * self._rules.write
+        noted["billed"].append(round(billed + self._owed, 1))
         if self._prices is not None:
             prices = self._prices
             spent = (total - read - written) * prices.input + read * prices.cached + written * prices.cache_write
-            spent = (spent + output * prices.output) / MILLION
+            spent = (spent + output * prices.output) / MILLION + self._owed_cost
             self._cost += spent
             noted["cost"].append(float(spent))
+        self._owed, self._owed_cost = 0.0, Decimal(0)
         if self._reach is not None:
             request = dict(
                 zip(keys[len(keys) - len(context.entries) :], (e.message for e in context.entries), strict=True)
@@ -396,9 +400,9 @@ class _Run:
             tokens=sum(series.tokens),
             cached=sum(series.cached),
             written=self._written,
-            billed=round(sum(series.billed) + summaries.input, 1),
+            billed=round(sum(series.billed) + self._owed, 1),
             output=self._output,
-            cost=self._cost if self._prices is not None else None,
+            cost=self._cost + self._owed_cost if self._prices is not None else None,
             biggest=max(series.tokens, default=0),
             stable=self._stable / pairs if pairs else 1.0,
             shared=sum(self._shared) / pairs if pairs else 1.0,

@@ -25,7 +25,8 @@ class Series(msgspec.Struct, frozen=True):
 
     Attributes:
         messages, tokens: what was sent; cached: the tokens of it read from the cache.
-        billed: tokens as they are billed, see `Row`; cost: dollars of the call, None without prices.
+        billed: tokens as they are billed, see `Row`; cost: dollars of the call, empty without prices. Summaries made
+            since the request before are in.
         facts: share of the exact facts said so far that were in reach; empty if facts were not looked for.
     """
 

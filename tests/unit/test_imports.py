@@ -30,7 +30,7 @@ LAYERS = {
         " compaction retrieval formats caching report replay",
         "outside": "models retrievers stores",
         "shell": "memory thread record turn source portable aio worker connect privacy compare",
-        "faces": "integrations cli server testing demo __main__",
+        "faces": "integrations cli server testing demo plots __main__",
         "front door": "__init__",
     }.items()
 }
@@ -56,6 +56,7 @@ ALLOWED_IN: dict[str, frozenset[str]] = {
     "hypothesis": frozenset(["testing"]),
     "langchain": frozenset(["models.langchain", "tokens", "integrations.langchain"]),
     "langchain_core": frozenset(["formats.langchain", "models.langchain", "tokens", "integrations.langchain"]),
+    "matplotlib": frozenset(["plots"]),
     "openai": frozenset(["models.openai"]),
     "prompt_toolkit": frozenset(["cli"]),
     "pytest": frozenset(["testing"]),
@@ -69,6 +70,7 @@ HEAVY = (
     "langchain_openai",
     "openai",
     "anthropic",
+    "matplotlib",
     "typer",
     "rich",
     "prompt_toolkit",
