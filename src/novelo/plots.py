@@ -14,6 +14,7 @@ KINDS = (".svg", ".png", ".pdf")
 # Okabe and Ito's colours, told apart with any colour vision; the dashes tell the lines apart in grey, too.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1.5, 1, 1.5)), (0, (9, 2)))
+WIDE = 8  # where one policy sends so many times as much as another, a linear axis would show nothing of the other
 STYLE: dict[Any, Any] = {
     "font.size": 10,
     "axes.titlesize": 10,
@@ -52,6 +53,7 @@ def plot(report: Report, path: str | Path, title: str = "") -> Path:
         from matplotlib import rc_context
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
+        from matplotlib.ticker import LogLocator
     except ImportError as error:
         raise MissingExtra("plots need matplotlib: pip install 'novelo[plot]'", extra="plot") from error
     with rc_context(STYLE):
@@ -60,13 +62,12 @@ def plot(report: Report, path: str | Path, title: str = "") -> Path:
         FigureCanvasAgg(figure)
         axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
         for axis, (name, unit, values) in zip(axes, panels, strict=True):
-            _panel(axis, name, unit, [(row, values(row)) for row in rows])
+            _panel(axis, name, unit, [(row, values(row)) for row in rows], LogLocator)
         axes[-1].set_xlabel("request (a call of the model for a reply)")
         axes[-1].set_xlim(1, max(row.requests for row in rows) + 0.5)
         columns = 2 if max(len(row.policy) for row in rows) > 24 else 3
-        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper left", ncols=columns, frameon=False)
-        if title:
-            figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+        named = axes[0].get_legend_handles_labels()
+        figure.legend(*named, loc="outside upper left", ncols=columns, frameon=False, title=title, alignment="left")
         made = {"metadata": {"Date": None}} if target.suffix.lower() == ".svg" else {"dpi": 150}
         figure.savefig(target, **made)
     return target
@@ -87,16 +88,21 @@ def _panels(report: Report) -> list[tuple[str, str, Callable[[Row], list[float]]
     return panels
 
 
-def _panel(axis: Any, name: str, unit: str, lines: list[tuple[Row, list[float]]]) -> None:
+def _panel(axis: Any, name: str, unit: str, lines: list[tuple[Row, list[float]]], locator: Any) -> None:
     """One panel: a line for each policy; whole numbers with separators."""
     for i, (row, values) in enumerate(lines):
         style = {"color": COLOURS[i % len(COLOURS)], "linestyle": DASHES[i % len(DASHES)]}
         axis.plot(range(1, len(values) + 1), values, label=row.policy, linewidth=1.6, **style)
     axis.set_title(name)
+    tops = [max(values) for _, values in lines if values]
+    if unit == "tokens" and max(tops) > WIDE * min(tops):
+        axis.set_yscale("log", subs=())
+        axis.yaxis.set_major_locator(locator(subs=(1.0, 2.0, 5.0)))
+        unit = "tokens (log scale)"
+    else:
+        axis.set_ylim(bottom=0)
     axis.set_ylabel(unit)
-    axis.set_ylim(bottom=0)
-    top = axis.get_ylim()[1]
-    axis.yaxis.set_major_formatter(_thousands if top >= 1000 else _plain)
+    axis.yaxis.set_major_formatter(_thousands if axis.get_ylim()[1] >= 1000 else _plain)
 
 
 def _thousands(value: float, _place: int) -> str:

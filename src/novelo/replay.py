@@ -26,6 +26,7 @@ from novelo.context import Context, Policy, compose_source, parse
 from novelo.context.listing import ListSource, OtherForm
 from novelo.context.spec import name_of
 from novelo.errors import ContextTooSmall, InvalidContext, InvalidSpec
+from novelo.facts import facts_of
 from novelo.messages import Message
 from novelo.protocol import dialect
 from novelo.report import Prices, Report, Row, Series
@@ -78,7 +79,7 @@ def replay(
     tools: Sequence[dict[str, Any]] | None = None,
     window: int | None = None,
     times: Sequence[float] | None = None,
-    facts: FactsOf | None = None,
+    facts: FactsOf | None = facts_of,
     fold: Callable[[Policy], Folding] | None = None,
     cache: str | CacheRules | None = None,
     cached: float | None = None,
@@ -95,7 +96,7 @@ def replay(
         provider, model, pins, counter, tools, window: as in `compose`; the model's name also picks its cache rules.
         times: seconds of each message (any epoch); a prefix older than the cache's lifetime is not read then. Without
             them no prefix ever lapses.
-        facts: message, position -> its exact facts; asked of what users and tools say.
+        facts: message, position -> its exact facts; asked of what users and tools say. None does not look for them.
         fold: a policy -> who makes its summaries; called once for each policy that summarises.
         cache: the cache's rules or their name (openai, anthropic, gemini, deepseek, none); else the provider's.
         cached: price of a token read from the cache over that of another; else by prices, or the rules' (a tenth).
@@ -241,11 +242,11 @@ def _requests(messages: Sequence[Message]) -> Iterator[int]:
 class _Facts:
     """The exact facts of a conversation, by the order in which they were first said."""
 
-    def __init__(self, messages: Sequence[Message], facts_of: FactsOf) -> None:
+    def __init__(self, messages: Sequence[Message], find: FactsOf) -> None:
         first: dict[str, int] = {}
         for position, message in enumerate(messages):
             if message.role in ("user", "tool"):
-                for fact in facts_of(message, position):
+                for fact in find(message, position):
                     first.setdefault(fact.text, position)
         self.texts = [text for text in first if text]
         self._positions = [first[text] for text in self.texts]
