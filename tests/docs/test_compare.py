@@ -71,7 +71,7 @@ def test_a_thread_is_compared_with_its_moments(run, tmp_path):
 
 
 def test_what_is_not_there_is_told(run, tmp_path):
-    """A name that is neither a file nor a thread is an error that says both, and so is a file with two conversations."""
+    """A name that is neither file nor thread is an error that says both; so is a file with two conversations."""
     gone = run("compare", "nothing")
     assert gone.returncode == 1 and "no such file" in gone.stderr
     two = tmp_path / "two.jsonl"
