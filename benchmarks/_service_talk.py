@@ -8,9 +8,11 @@ and addresses, and comes back to earlier ones. Most questions come within two mi
 
 from __future__ import annotations
 
+import json
 import random
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 from novelo.formats.files import write_own
 
@@ -52,8 +54,12 @@ ANSWERS = [
 ]
 
 
-def service_talk(turns: int, seed: int = 7) -> Iterator[tuple[dict[str, str], float]]:
-    """The messages in OpenAI's form, oldest first, each with its moment."""
+def service_talk(turns: int, seed: int = 7, looked_up: int = 0) -> Iterator[tuple[dict[str, Any], float]]:
+    """The messages in OpenAI's form, oldest first, each with its moment.
+
+    Args:
+        looked_up: in every so many turns the order is looked up first: a call and a long result; 0 is never.
+    """
     chance = random.Random(seed)
     now = float(BEGIN)
     orders: list[str] = []
@@ -72,6 +78,14 @@ def service_talk(turns: int, seed: int = 7) -> Iterator[tuple[dict[str, str], fl
         orders.append(named["order"])
         yield {"role": "user", "content": chance.choice(QUESTIONS).format(**named)}, now
         now += chance.randint(3, 9)
+        if looked_up and turn % looked_up == 0:
+            call = {"name": "find_order", "arguments": json.dumps({"order": named["order"]})}
+            call_id = f"call_{turn}"
+            calls = [{"id": call_id, "type": "function", "function": call}]
+            yield {"role": "assistant", "content": None, "tool_calls": calls}, now
+            scans = [{"scan": n, "depot": chance.choice(STREETS), "code": named["code"]} for n in range(40)]
+            now += 1
+            yield {"role": "tool", "tool_call_id": call_id, "content": json.dumps(named | {"scans": scans})}, now
         answer = chance.choice(ANSWERS).format(**named)
         yield {"role": "assistant", "content": f"{answer} (Note {turn + 1} of your case.)"}, now
 

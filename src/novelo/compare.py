@@ -47,7 +47,10 @@ def prices_of(model: str) -> Prices:
     Raises:
         InvalidSpec: the price table does not know it.
     """
-    known = importlib.import_module("novelo.prices").price_per_million(model)
+    try:
+        known = importlib.import_module("novelo.prices").price_per_million(model)
+    except ModuleNotFoundError:  # a build without the table
+        known = None
     if known is None:
         raise InvalidSpec(
             f"prices: no price is known for {model!r}; give them as dollars for a million tokens, such as "

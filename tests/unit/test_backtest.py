@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from decimal import Decimal
 from itertools import pairwise
+from types import ModuleType
 
 import pytest
 
@@ -195,6 +197,19 @@ def test_money_by_prices_for_a_million_tokens() -> None:
     assert novelo.backtest(messages, ["buffer"]).rows[0].cost is None
     with pytest.raises(InvalidSpec, match="no input"):
         novelo.backtest(messages, ["buffer"], {"output": 8})
+
+
+def test_a_models_name_gives_prices_provider_and_cache_rules(monkeypatch) -> None:
+    """The price table is asked for the model; its maker's dialect and cache rules hold; an unknown name is refused."""
+    table = ModuleType("novelo.prices")
+    known = {"claude-haiku-4-5": (Decimal(1), Decimal("0.1"), Decimal("1.25"), Decimal(5))}
+    table.price_per_million = known.get
+    monkeypatch.setitem(sys.modules, "novelo.prices", table)
+    report = novelo.backtest(rounds(2), ["buffer"], prices="claude-haiku-4-5")
+    assert (report.provider, report.cache.name, report.cache.least) == ("anthropic", "anthropic", 4096)
+    assert report.prices == Prices(*known["claude-haiku-4-5"]) and report.rows[0].cost > 0
+    with pytest.raises(InvalidSpec, match="no price is known for 'my-model'"):
+        novelo.backtest(rounds(2), ["buffer"], prices="my-model")
 
 
 def test_a_cached_price_sets_the_ratio() -> None:
