@@ -15,7 +15,8 @@ message at most 200,000 characters are read, its two ends (`MAX_READ`); what sta
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -63,8 +64,9 @@ _L = "A-Za-z0-9_À-ÖØ-öø-ɏ"  # letters and digits that make one word; Chine
 _S = r"[ \t\u00a0\u202f]"  # a blank inside a line: no fact runs over a line's end
 _N = r"\d++(?:[.,]\d++)*+"  # 300, 1.347,90, 12.50
 _B = rf"(?<![{_L}])(?<!\d[.,])"  # a number begins here, not the rest of one
-_E = rf"(?![{_L}])"
 _ZH = r"\u4e00-\u9fff"
+_SIGN = rf"(?:(?<![{_ZH}])[-+−])?"  # 10月1日-31日 has no minus
+_E = rf"(?![{_L}])"
 _MONTHS = (
     "jan(?:eiro|uary)?|fev(?:ereiro)?|feb(?:ruary|rero)?|mar(?:ço|ch|zo)?|abr(?:il)?|apr(?:il)?|maio|may(?:o)?"
     "|jun(?:ho|e|io)?|jul(?:ho|y|io)?|ago(?:sto)?|aug(?:ust)?|set(?:embro)?|sep(?:t|tember|tiembre)?|septiembre"
@@ -81,26 +83,44 @@ _SCALE = (
 )
 _UNITS = (
     r"(?:°[CF]?|[%‰％]|个?[人天次岁年件箱盒台张份月周]|个|名|小时|分钟|公里|公斤|千克|克|米|厘米|升|斤|页|位"
-    r"|(?:k[gmW]|kWh|kcal|mg|g|cm|mm|m²|m|ml|mL|[lL]|lbs?|oz|ft|in|mi|[KMGT]B|MHz|GHz|mAh|W|V|h|hrs?|min|s|ms|x"
+    r"|(?:k[gmW]|kWh|kcal|mg|g|cm|mm|m²|m|ml|mL|[lL]|lbs?|oz|ft|[KMGT]B|MHz|GHz|mAh|W|V|h|hrs?|min|s|ms|x"
     r"|segundos?|minutos?|horas?|dias?|días?|noites?|noches?|semanas?|m[êe]s(?:es)?|anos?|años?|pessoas?|personas?"
     r"|adultos?|crianças?|niñ[oa]s|unidades?|caixas?|cajas?|itens|item|items|vezes|veces|quartos?|habitaciones"
     r"|seconds?|minutes?|hours?|days?|nights?|weeks?|months?|years?|people|persons?|guests?|adults?|children|kids"
     r"|units?|boxes|box|pieces?|times|rooms?|tickets?|stars?|miles?|pages?|metros?|meters?|litros?|quilos?|kilos?)"
     rf"(?![{_L}]))"
 )
-_CAPITAL = r"[A-ZÀ-ÖØ-Þ][A-Za-zÀ-ÖØ-öø-ɏ'’-]{0,30}+\.?"
-_NAME = rf"{_CAPITAL}(?:{_S}(?:(?:d[aeo]s?|del|e|van|von|la|al|bin){_S})?{_CAPITAL}){{0,4}}(?<!\.)"
-_WORD = r"[A-Za-zÀ-ÖØ-öø-ɏ'’-]{2,30}+"
+_CAPITAL = r"(?:[A-ZÀ-ÖØ-Þ]\.|(?:Dra?|Mrs?|Ms|Sra?|Jr)\.|[A-ZÀ-ÖØ-Þ][A-Za-zÀ-ÖØ-öø-ɏ'’-]{0,30}+)"
+_NAME = rf"{_CAPITAL}(?:{_S}(?:(?:d[aeo]s?|del|e|van|von|la|al|bin){_S})?{_CAPITAL}){{0,4}}"
+_WORD = r"[A-Za-zÀ-ÖØ-öø-ɏ][A-Za-zÀ-ÖØ-öø-ɏ'’-]{1,30}+"
 _NO_NAME = (  # what follows "my name is" and is no name
     r"(?!(?i:not|on|in|at|the|an?|no|n[ãa]o|um|uma|o|spelled|wrong|misspelled|correct|also|still|under|here|there"
     rf"|el|la|los|un|una|está|esta|como|so|too|and|but|listed|missing|different|importante?)(?![{_L}]))"
 )
-_NAME_ZH = rf"(?:(?![我你他她它您是的在了什哪做不])[{_ZH}·]){{1,4}}+|{_NAME}"
+_NAME_ZH = rf"(?![一个两几下上外从这那车])(?:(?![我你他她它您是的在了什哪做不吧呀啊哦呢和])[{_ZH}·]){{1,4}}+|{_NAME}"
 _STREET = (
-    r"(?i:rua|r\.|avenida|av\.|av|alameda|travessa|praça|rodovia|estrada|largo|calle|carrera|avda\.|paseo|plaza"
-    r"|rue|via|viale)"
+    r"(?:Rue|Via|Viale|(?i:rua|r\.|avenida|av\.|av|alameda|travessa|praça|rodovia|estrada|largo|calle|carrera"
+    r"|avda\.|paseo|plaza))"
 )
 _PLACE_ZH = rf"(?:(?![我你他她您们是在到住寄送的了请把给和于址])[{_ZH}])"
+_MUST = {  # how a constraint begins; a blank stands for any blank inside a line
+    "pt": r"n[ãa]o (?:pode(?:m|ria)?|posso|podemos|devem?|quero|queremos|como|bebo|gosto|aceito|use|usar|inclua"
+    r"|coloque|mencione|envie)|nunca|jamais|sem|apenas|somente|só|no m[áa]ximo|no m[íi]nimo|pelo menos"
+    r"|at[ée] (?:o dia|[àa]s?|dia|amanhã|\d{1,2}/\d{1,2})|preciso (?:que|de)|precisa (?:ser|estar|ter)|tem que"
+    r"|tenho que|obrigat[óo]ri[oa]|sou al[ée]rgic[oa]|alergia|prefiro",
+    "en": r"never|must(?: not|n['’]?t)?(?! have [a-z]{1,20}(?:ed|lt|en|wn))|only|no (?:more|later) than"
+    r"|at (?:most|least)|(?:cannot|can not|can['’]?t)(?! (?:i|we|you|find|wait|remember|believe|see|seem) )"
+    r"|should not|shouldn['’]?t|may not|(?:do not|don['’]?t|won['’]?t) (?:want|use|include|send|add|call|charge"
+    r"|cancel|change|book|exceed|share|mention|eat|drink|put|write|accept|go over)|needs? (?:it|this|them|to be)"
+    r"|ha(?:s|ve) to be|without|allergic|i prefer|avoid",
+    "es": r"no (?:puede[ns]?|puedo|podemos|deben?|quiero|uses?|incluyas?)|sin|solo|sólo|solamente|[úu]nicamente"
+    r"|como m[áa]ximo|como m[íi]nimo|al menos|a m[áa]s tardar|necesito que|tiene que|tengo que"
+    r"|soy al[ée]rgic[oa]",
+}
+_MUST_ZH = (
+    r"(?<!要)不要|必须(?!的)|(?<!能)不能|(?<!可)不可以|务必|一定要|只要|只能|仅限|(?<!怪)不得|禁止|最多|至少"
+    r"|千万别|过敏|我不吃"
+)
 _STOP = r".!?;\n\r。！？；，"
 
 
@@ -155,16 +175,18 @@ RULES: tuple[Rule, ...] = (
     _rule("date", r"(?<!\d)\d{2,4}年(?:\d{1,2}月(?:\d{1,2}[日号]?)?)?|(?<!\d)\d{1,2}月\d{1,2}[日号]?(?!\d)", "0"),
     _rule(
         "date",
-        rf"{_B}(?<![:])\d{{1,2}}:\d{{2}}(?::\d{{2}})?(?:{_S}?[aApP]\.?[mM](?![{_L}])\.?)?(?![{_L}:])"
-        rf"|{_B}\d{{1,2}}{_S}?[aApP]\.?[mM]{_E}|{_B}\d{{1,2}}h(?:\d{{2}})?{_E}"
+        rf"{_B}(?<![:])\d{{1,2}}:\d{{2}}(?::\d{{2}})?(?:[-–~]\d{{1,2}}:\d{{2}})?(?:{_S}?[aApP](?:\.[mM]\.|[mM](?![{_L}])))?(?![{_L}:])"
+        rf"|{_B}\d{{1,2}}{_S}?[aApP](?:\.[mM]\.|[mM]{_E})|{_B}\d{{1,2}}h(?:\d{{2}})?{_E}"
         r"|(?<!\d)\d{1,2}[点时](?:\d{1,2}分?|半)?",
         "0",
     ),
     # -- money: R$ 1.347,90, $12.50, ¥300, USD 15, 15 USD, 20 reais, 300元, 三百元
     _rule(
-        "money", rf"(?<![{_L}])(?:(?:R|US|A|C|HK|NT|MX|S)?\$|[€£¥￥₩₹]|(?:{_CODES})(?![{_L}])){_S}?{_N}{_SCALE}?", "0"
+        "money",
+        rf"(?<![{_L}])(?:(?:R|US|A|C|HK|NT|MX|S)?\$|[€£¥￥₩₹]|(?:{_CODES})(?![{_L}])){_S}?{_N}(?:[-–~]{_N})?{_SCALE}?",
+        "0",
     ),
-    _rule("money", rf"{_B}{_N}(?:{_SCALE}(?:{_S}de)?)?{_S}?(?:{_COINS}|[€£¥])", "0", flags=re.I),
+    _rule("money", rf"{_B}{_N}(?:[-–~]{_N})?(?:{_SCALE}(?:{_S}de)?)?{_S}?(?:{_COINS}|[€£¥])", "0", flags=re.I),
     _rule("money", r"[一二三四五六七八九十百千万两零]{1,10}+(?:元|块钱)", "元"),
     # -- where people are: Rua das Acácias, 77; 12 Main Street; 北京市朝阳区建国路8号
     _rule(
@@ -195,14 +217,16 @@ RULES: tuple[Rule, ...] = (
         "phone",
         rf"(?<![{_L}+(./-])(?:\+\d{{1,3}}[ .-]?)?(?:\(\d{{1,4}}\)[ .-]?)?\d{{1,5}}(?:[ .-]\d{{2,5}}){{1,4}}"
         rf"(?![{_L}/-])(?![.,]\d)"
-        rf"|(?<![{_L}])\+\d{{8,15}}{_E}",
+        rf"|(?<![{_L}])\+\d{{8,15}}{_E}|(?<![{_L}-])0\d{{2,3}}-\d{{7,8}}(?![{_L}-])",
         "0",
     ),
+    # -- numbers with a unit: 2 kg, 3 noites, 40%, 24-hour, 5-7 dias, 2个
+    _rule("number", rf"{_B}{_SIGN}{_N}(?:[-–~]{_N})?{_SCALE}?(?:{_S}|-)?{_UNITS}", "0"),
     # -- ids: any token with a digit and five characters (PX-48213-7, order_8812, uuids), #77, A12
     _rule("id", r"(?<![A-Za-z0-9_-])(?=[A-Za-z_-]*+\d)[A-Za-z0-9_-]{5,}+"),
-    _rule("id", rf"(?<![{_L}])\#[A-Za-z0-9_-]{{1,40}}+", "#"),
+    _rule("id", rf"(?<![{_L}])\#(?=[A-Za-z_-]*+\d)[A-Za-z0-9_-]++", "#"),
     _rule("id", rf"(?<![{_L}-])[A-Z]{{1,4}}-?\d{{1,4}}[A-Z]?(?![{_L}-])", "0"),
-    # -- files: /var/log/app.log, ~/notas/a b is two, ../x.py, src/a.py, C:\dados\x.csv, relatorio.pdf
+    # -- files: /var/log/app.log, ~/notas/x, ../x.py, src/a.py, C:\dados\x.csv, relatorio.pdf
     _rule("path", rf"(?<![{_L}/.:~<-])(?:~|\.{{1,2}})?(?:/[{_L}.@+%~-]++){{2,}}+/?", "/"),
     _rule("path", rf"(?<![{_L}/.:~<-])(?:~|\.{{1,2}})?/[{_L}@+%-]++(?:\.[{_L}@+%-]++)++", "/"),
     _rule("path", rf"(?<![{_L}/.@:~-])(?:[{_L}.-]++/)++[{_L}-]++(?:\.[{_L}-]++)++", "/"),
@@ -214,9 +238,8 @@ RULES: tuple[Rule, ...] = (
         rf"|conf|env|xml|db|sqlite|parquet){_E}(?!\.[{_L}])",
         ".",
     ),
-    # -- numbers with a unit (2 kg, 3 noites, 40%), or of two digits and more (77, 2,5, 1.2.3)
-    _rule("number", rf"{_B}[-+−]?{_N}{_SCALE}?{_S}?{_UNITS}", "0"),
-    _rule("number", rf"{_B}[-+−]?(?=\d\d|\d[.,]\d){_N}{_SCALE}?", "0"),
+    # -- numbers of two digits and more: 77, 2,5, 1.2.3
+    _rule("number", rf"{_B}{_SIGN}(?=\d\d|\d[.,]\d){_N}{_SCALE}?", "0"),
     # -- names, where the user gives one
     _rule(
         "name",
@@ -232,26 +255,17 @@ RULES: tuple[Rule, ...] = (
     ),
     _rule("name", rf"(?:我叫|我的名字(?:是|叫)|我名叫|名字(?:是|叫)|叫我|我姓){_S}?({_NAME_ZH})"),
     # -- what must be and what must not, as the user states it; the clause is measured in `_clause`
-    _rule(
-        "constraint",
-        rf"(?<![{_L}])(?:"
-        rf"n[ãa]o{_S}(?:pode(?:m|ria)?|posso|podemos|deve(?:m)?|quero|queremos|como|bebo|gosto|aceito|use|usar|inclua|"
-        rf"coloque|mencione|envie)|nunca|jamais|sem|apenas|somente|só|no{_S}m[áa]ximo|no{_S}m[íi]nimo|pelo{_S}menos|"
-        rf"at[ée]{_S}(?:o{_S}dia|as|às|dia|amanhã)|preciso{_S}(?:que|de)|precisa{_S}(?:ser|estar|ter)|tem{_S}que|"
-        rf"tenho{_S}que|obrigat[óo]ri[oa]|sou{_S}al[ée]rgic[oa]|alergia|prefiro"
-        rf"|never|must(?:{_S}not|n['’]t)?|only|no{_S}more{_S}than|at{_S}(?:most|least)|(?:can|do|don|does|should|may|wo)"
-        rf"(?:not|{_S}not|n?['’]t)|need{_S}(?:it|this|them|to{_S}be)|has{_S}to{_S}be|have{_S}to{_S}be|without|"
-        rf"allergic|i{_S}prefer|always|avoid|no{_S}later{_S}than"
-        rf"|no{_S}(?:puede(?:n|s)?|puedo|debe(?:n|s)?|quiero|uses|como)|sin|solo|sólo|solamente|como{_S}m[áa]ximo|"
-        rf"al{_S}menos|necesito{_S}que|tiene{_S}que|tengo{_S}que|soy{_S}al[ée]rgic[oa]|siempre|sempre"
-        rf"){_E}|不要|必须|不能|不可以?|务必|一定要|只要|只能|仅限|不得|禁止|最多|至少|千万别|过敏|我不吃",
-        flags=re.I,
-    ),
+    _rule("constraint", rf"(?<![{_L}-])(?:{'|'.join(_MUST.values()).replace(' ', _S)}){_E}|{_MUST_ZH}", flags=re.I),
 )
 
+_OPENERS = {")": "(", "）": "（", "]": "[", "”": "“", "»": "«", "」": "「", "》": "《"}
 _TRAILING = ".,;:!?'\"’”)]}>…，。；：！？、）】」』*_~-"
 _CLAUSE = re.compile(rf"(?:[^{_STOP}]|[.!?;](?=[^\s{_STOP}\"'”’)]))*+")
-_HEAD = re.compile(rf"[{_STOP},:，：(（]")
+_HEAD = re.compile(
+    rf"(?:[.,:](?!\w)|[!?;\n\r。！？；，：(（])|{_S}(?:e|y|and|mas|but|pero|so|então|que|porque|because|that){_S}", re.I
+)
+# No telephones: 2003-2013, a Brazilian postal code, 1.234.567.
+_NO_PHONE = re.compile(r"(?:19|20)\d\d[ -](?:19|20)\d\d|\d{5}-\d{3}|\d{1,3}(?:\.\d{3})+")
 
 
 # ---- one message ----
@@ -319,11 +333,29 @@ def _spans(text: str, role: Role) -> tuple[list[tuple[int, int, str]], int]:
                 too_long.add((start, end))
     outer: list[tuple[int, int, str]] = []
     reach = -1
-    for (start, end), kind in sorted(seen.items(), key=lambda item: (item[0][0], -item[0][1])):
+    for (start, end), kind in sorted(_reaching(text, seen), key=lambda item: (item[0][0], -item[0][1])):
         if end > reach:  # else it stands inside one that begins no later
             outer.append((start, end, kind))
             reach = end
     return outer, len(too_long)
+
+
+def _reaching(text: str, seen: dict[tuple[int, int], str]) -> Iterator[tuple[tuple[int, int], str]]:
+    """The spans, a constraint from the beginning of its clause where that is near and no other fact stands between.
+
+    So it is "a entrega não pode atrasar", and not only what may not be.
+    """
+    begins = sorted(start for (start, _), kind in seen.items() if kind != "constraint")
+    for (start, end), kind in seen.items():
+        first = start
+        if kind == "constraint":
+            nearest = max(0, start - MAX_REACH)
+            heads = [m.end() for m in _HEAD.finditer(text, nearest, start)]
+            first = heads[-1] if heads else start if nearest else 0
+            first += len(text[first:start]) - len(text[first:start].lstrip(" \t\u00a0\u202f\"'“«-*•"))
+            if end - first > MAX_CLAUSE or bisect_left(begins, first) < bisect_left(begins, start):
+                first = start
+        yield (first, end), kind
 
 
 def _trimmed(text: str, rule: Rule, match: re.Match[str]) -> tuple[int, int]:
@@ -331,13 +363,15 @@ def _trimmed(text: str, rule: Rule, match: re.Match[str]) -> tuple[int, int]:
     start, end = match.span(1 if rule.pattern.groups and match[1] else 0)
     if rule.kind == "constraint":
         return _clause(text, start, end)
-    if rule.kind == "phone" and not 8 <= sum(map(str.isdigit, match[0])) <= 15:
+    if rule.kind == "phone" and (not 8 <= sum(map(str.isdigit, match[0])) <= 15 or _NO_PHONE.fullmatch(match[0])):
         return 0, 0
-    if rule.kind in ("url", "path", "id", "name"):
-        piece = text[start:end]
+    piece = text[start:end]
+    if rule.kind in ("url", "path", "name"):
         end -= len(piece) - len(piece.rstrip(_TRAILING))
-        if rule.kind == "id":
-            start += len(piece) - len(piece.lstrip("-"))
+    if rule.kind == "id":
+        start += len(piece) - len(piece.lstrip("-"))
+        if not text[end : end + 1].isalnum():  # 2024-年 stays as it stands
+            end -= len(piece) - len(piece.rstrip("-"))
     return start, end
 
 
@@ -349,8 +383,15 @@ def _clause(text: str, start: int, trigger_end: int) -> tuple[int, int]:
         end = start + MAX_CLAUSE
         blank = max(text.rfind(" ", trigger_end, end), text.rfind("\t", trigger_end, end))
         end = blank if blank > trigger_end else end
-    piece = text[start:end]
-    return start, end - (len(piece) - len(piece.rstrip()))
+    while end > trigger_end and (text[end - 1].isspace() or _unopened(text[start:end])):
+        end -= 1
+    return (start, end) if end > trigger_end else (0, 0)  # "only." says nothing
+
+
+def _unopened(piece: str) -> bool:
+    """Whether a piece ends with a bracket or quote that was opened before it."""
+    opener = _OPENERS.get(piece[-1])
+    return opener is not None and piece.count(opener) < piece.count(piece[-1])
 
 
 # ---- the ledger ----

@@ -8,6 +8,25 @@ from typing import Any
 import msgspec
 
 
+class Spent(msgspec.Struct, frozen=True):
+    """What calls took: tokens in and out, and US dollars as far as prices were known."""
+
+    tokens: int = 0
+    cost: Decimal = Decimal(0)
+
+    def plus(self, call: Call) -> Spent:
+        """With one call more."""
+        return Spent(self.tokens + call.input + call.output, self.cost + (call.cost or 0))
+
+    def add(self, other: Spent) -> Spent:
+        """Both together."""
+        return Spent(self.tokens + other.tokens, self.cost + other.cost)
+
+    def less(self, other: Spent) -> Spent:
+        """Without another part."""
+        return Spent(self.tokens - other.tokens, self.cost - other.cost)
+
+
 class Call(msgspec.Struct, frozen=True, omit_defaults=True):
     """One model call in the ledger.
 

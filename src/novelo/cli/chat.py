@@ -50,7 +50,8 @@ class Chat:
         self._run(self.thread.turn(question))
 
     def _run(self, turn: novelo.LiveTurn) -> None:
-        from novelo.models.base import ModelRequest, stream
+        from novelo.asking import ModelRequest
+        from novelo.models.base import stream
 
         try:
             with turn:

@@ -21,11 +21,12 @@ from typing import Any
 
 import msgspec
 
+from novelo.asking import ModelReply, ModelRequest
 from novelo.messages import Message
 from novelo.models import _names as names
 from novelo.models import _words as words
 from novelo.models._phrases import is_own, uttered
-from novelo.models.base import ModelDelta, ModelReply, ModelRequest, texts_of
+from novelo.models.base import ModelDelta, texts_of
 from novelo.models.chat import estimated_usage
 
 _SENTENCE = re.compile(r"(?<=[.!?…])[\"'”»)]*\s+|(?<=[。！？])|\n+")

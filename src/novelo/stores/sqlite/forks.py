@@ -39,6 +39,7 @@ class Forks(Changes):
             db.execute(Q["reseal"], (key,))
             shared = [(a, min(b, at)) for a, b in hidden_between(db, facts.key, 0, at)]
             self._hide(db, key, shared, now)
+            self._share_summary(db, facts, key, at)
             for position in pinned(db, parent.key):
                 if position < at:
                     db.execute(Q["pin"], (key, position))
@@ -47,6 +48,15 @@ class Forks(Changes):
             made = thread_row(db, key)
             assert made is not None
             return made[0]
+
+    def _share_summary(self, db: apsw.Connection, parent: ThreadRow, key: bytes, at: int) -> None:
+        """A fork begins with the summary that its parent had of what they share."""
+        found = self._step_back(db, parent, at)
+        if found is not None and found.text:
+            since = min(found.since, at)
+            self._put_summary(
+                db, key, msgspec.structs.replace(found, version=1, base=0, undone=0, since=since, active=False)
+            )
 
     def erase(self, key: bytes, now: float, *, forks: str = "erase") -> Receipt:
         """Remove a thread for good; a late writer cannot revive it."""
@@ -62,7 +72,7 @@ class Forks(Changes):
             db.execute(Q["erased"], (key, now))  # the fence: no late writer can append any more
             db.execute(Q["reseal"], (key,))
             rows = {"search": self.index.remove(db, key)}
-            for table in ("entries", "turns", "calls", "pins", "hidden"):
+            for table in ("entries", "turns", "calls", "pins", "hidden", "summaries", "work"):
                 db.execute(f"DELETE FROM {table} WHERE thread = ?", (key,))  # noqa: S608  a table of ours
                 rows[table] = db.changes()
             db.execute(Q["receipt"], (key, now, json_text(rows)))

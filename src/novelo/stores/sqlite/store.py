@@ -13,12 +13,12 @@ import apsw
 import msgspec
 
 from novelo.errors import KeyConflict, TurnClosed, UnknownEntry
-from novelo.stores.base import Begun, Busy, Close, Lease, NewEntry, ThreadRow, TurnRow
+from novelo.stores.base import Begun, Busy, Close, Lease, NewEntry, ThreadRow, TurnRow, Work
 from novelo.stores.rules import checked_key, clamped, held, lost, tokens_of
 from novelo.stores.sqlite.changes import data
 from novelo.stores.sqlite.facts import Q, thread_row, turn_row
 from novelo.stores.sqlite.forks import Forks
-from novelo.stores.sqlite.rows import from_row, over, sealed, to_row, unsealed
+from novelo.stores.sqlite.rows import from_row, sealed, to_row, unsealed
 from novelo.usage import Call
 
 
@@ -67,7 +67,7 @@ class SQLiteStore(Forks):
         row = next(iter(db.execute(Q["turn_by_key"], (key, idempotency[0]))), None)
         if row is None:
             return None
-        if row[6] != idempotency[1]:
+        if row[7] != idempotency[1]:
             raise KeyConflict(
                 "the idempotency key belongs to another request of this thread: use a new key for a new request"
             )
@@ -99,11 +99,12 @@ class SQLiteStore(Forks):
             cut -= 1
         self._hide(db, thread.key, clamped([(cut + 1, turn.last + 1)], thread.head), lease.now)
         until = lease.now + lease.ttl_s
-        values = (thread.key, lease.holder, until, lease.ttl_s, turn.first, lease.now)
-        epoch = next(iter(db.execute(Q["retake"], values)))[0]
+        values = (thread.key, lease.holder, until, lease.ttl_s, turn.first, lease.now, turn.status == "new")
+        epoch, number = next(iter(db.execute(Q["retake"], values)))
         db.execute(Q["reseal"], (thread.key,))
         if turn.status == "new":
-            db.execute(Q["new_turn"], (thread.key, turn.first, epoch, int(lease.now * 1000), None, None))
+            turn = msgspec.structs.replace(turn, number=number)
+            db.execute(Q["new_turn"], (thread.key, turn.first, epoch, int(lease.now * 1000), None, None, number))
         else:
             db.execute(Q["reopen_turn"], (thread.key, turn.first, epoch))
         found = thread_row(db, thread.key)
@@ -124,13 +125,15 @@ class SQLiteStore(Forks):
         key, first = thread.key, thread.head
         asks = question.message.role == "user"
         until = lease.now + lease.ttl_s
-        values = (key, asks, tokens_of([question]), 0, lease.holder, until, lease.ttl_s, first, lease.now)
-        epoch = next(iter(db.execute(Q["take"], values)))[0]
+        new = earlier is None
+        values = (key, asks, tokens_of([question]), 0, lease.holder, until, lease.ttl_s, first, lease.now, new)
+        epoch, number = next(iter(db.execute(Q["take"], values)))
         if earlier is not None:
-            db.execute(Q["move_turn"], (key, earlier.first, first, epoch))
+            db.execute(Q["close_ranks"], (key, earlier.first, first))
+            db.execute(Q["move_turn"], (key, earlier.first, first, epoch, number))
         else:
             known = idempotency or (None, None)
-            db.execute(Q["new_turn"], (key, first, epoch, int(lease.now * 1000), *known))
+            db.execute(Q["new_turn"], (key, first, epoch, int(lease.now * 1000), *known, number))
         turns, running = thread.turns + asks, thread.running + question.tokens
         self._write(db, key, thread.owner, first, turns, running, question, lease.now)
         thread = msgspec.structs.replace(
@@ -143,9 +146,11 @@ class SQLiteStore(Forks):
             lease_until=until,
             open_turn=first,
             status="active",
+            asked=number,
             updated=lease.now,
         )
-        turn = TurnRow(first, first, "open", idempotency[0] if idempotency else None, epoch, lease.now)
+        name = idempotency[0] if idempotency else None
+        turn = TurnRow(first, first, "open", name, epoch, lease.now, number=number)
         return Begun(thread, turn, state, rejoined=earlier is not None)
 
     def _write(
@@ -203,6 +208,7 @@ class SQLiteStore(Forks):
         close: Close | None = None,
         state: dict[str, Any] | None = None,
         calls: Sequence[Call] = (),
+        work: Work | None = None,
         lease_until: float = 0.0,
         holder: str = "",
     ) -> int:
@@ -241,8 +247,9 @@ class SQLiteStore(Forks):
                 db.execute(Q["close_turn"], (key, first, last, close.status, manifest))
             else:
                 db.execute(Q["close_turn"], (key, first, last, "open", None))
-            for call in calls:
-                db.execute(Q["call"], _call_row(key, first, call, now))
+            self._note(db, key, first, calls, now)
+            if work is not None:
+                self._ask(db, key, work, now)
         return int(position)
 
     def keep_draft(self, key: bytes, epoch: int, first: int, draft: NewEntry | None, lease_until: float) -> bool:
@@ -282,7 +289,7 @@ class SQLiteStore(Forks):
             if found is None or found[0].open_turn is None or held(found[0], found[2], lease):
                 return False
             row = next(iter(db.execute(Q["turn"], (key, found[0].open_turn))), None)
-            if row is None or row[2] != "open":
+            if row is None or row[3] != "open":
                 return False
             self._interrupt(db, found[0], lease.now, but=None)
             db.execute(Q["reaped"], (key, lease.now))
@@ -312,17 +319,3 @@ class SQLiteStore(Forks):
             moment = created[i] if created else now
             self._write(db, thread.key, thread.owner, position + i, turns, running, new, moment)
         return int(position)
-
-
-def _call_row(key: bytes, first: int, call: Call, now: float) -> tuple[Any, ...]:
-    row = (
-        first, call.purpose, call.model, call.input, call.output, call.cache_read, call.cache_write,
-        call.reasoning, _milliseconds(call.latency_s), _milliseconds(call.first_token_s), int(call.estimated),
-        int(now * 1000),
-        sealed(key, "usage", msgspec.json.encode(call.raw)) if call.raw else None,
-    )  # fmt: skip
-    return (key, *row, over("call", key, *row))
-
-
-def _milliseconds(seconds: float | None) -> int | None:
-    return None if seconds is None else round(seconds * 1000)
