@@ -44,8 +44,9 @@ class CacheRules(msgspec.Struct, frozen=True):
 # The first row that fits the provider and the model holds. Where a provider promises a span, its lower end is taken.
 RULES = (
     # developers.openai.com/api/docs/guides/prompt-caching: 1,024 tokens, in steps of 128; kept for 5 to 10 minutes of
-    # inactivity, writing is free; from GPT-5.6 on writing costs 1.25 times and a prefix lasts 30 minutes.
-    CacheRules("openai", r"gpt-(5\.([6-9]|\d\d)|[6-9])", step=128, lifetime_s=1800.0, write=1.25),
+    # inactivity, writing is free. From GPT-5.6 on prefixes match at a breakpoint only (by itself behind the newest
+    # message; behind the system message one is taken to be set), live 30 minutes, and writing costs 1.25 times.
+    CacheRules("openai", r"gpt-(5\.([6-9]|\d\d)|[6-9])", lifetime_s=1800.0, write=1.25, marked=True),
     CacheRules("openai", step=128),
     # platform.claude.com/docs/en/build-with-claude/prompt-caching: up to four marks (two are enough here: the system
     # message and the newest message), 5 minutes, writing 1.25 times, reading a tenth; the least length is the model's.
@@ -56,8 +57,8 @@ RULES = (
     # ai.google.dev/gemini-api/docs/caching: implicit caching, "a short amount of time", a discount of 90 %.
     CacheRules("gemini", r"gemini-2\.5", least=2048),
     CacheRules("gemini", least=4096),
-    # api-docs.deepseek.com/guides/kv_cache: prefixes end where requests end, in units of 64 tokens, kept for hours to
-    # days, writing is free.
+    # api-docs.deepseek.com/guides/kv_cache: prefixes end where requests end, and where several began alike; writing is
+    # free. Units of 64 tokens, kept for hours to days: said in the guide's first editions.
     CacheRules("deepseek", least=64, step=64, lifetime_s=None, marked=True),
     # What we know no promise of.
     CacheRules("none", least=0),
