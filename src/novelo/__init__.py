@@ -10,7 +10,12 @@ To follow one user message through the files:
     context/        policies: draft in, draft out; compose()
     wire.py         turns -> the list of one provider's dialect        protocol.py the table of legal moves, check()
     formats/        our messages <-> OpenAI, Anthropic, LangChain
+
+To follow a back-test: compare.py -> replay.py, every request under each policy -> caching.py -> report.py.
 """
+
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
 
 from novelo.aio import AsyncMemory, open_async
 from novelo.connect import open_memory as open
@@ -45,6 +50,9 @@ from novelo.repair import Repaired, check, repair
 from novelo.thread import Thread
 from novelo.turn import LiveTurn
 
+if _TYPE_CHECKING:
+    from novelo.compare import backtest
+
 __all__ = [
     "AsyncMemory",
     "Context",
@@ -76,9 +84,19 @@ __all__ = [
     "TurnClosed",
     "UnknownEntry",
     "Violation",
+    "backtest",
     "check",
     "compose",
     "open",
     "open_async",
     "repair",
 ]
+
+
+def __getattr__(name: str) -> _Any:
+    """What few programs use is loaded when it is asked for."""
+    if name == "backtest":
+        from novelo.compare import backtest
+
+        return backtest
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -27,10 +27,10 @@ LAYERS = {
     layer: frozenset(heads.split())
     for layer, heads in {
         "core": "errors messages protocol repair wire transcript context tokens _estimate _media asking usage events"
-        " facts languages summaries compaction retrieval formats backtest",
+        " facts languages summaries compaction retrieval formats caching report replay",
         "outside": "models prices retrievers stores",
-        "shell": "memory thread record turn source portable aio worker connect privacy",
-        "faces": "integrations cli server testing demo __main__",
+        "shell": "memory thread record turn source portable aio worker connect privacy compare",
+        "faces": "integrations cli server testing demo plots __main__",
         "front door": "__init__",
     }.items()
 }
@@ -57,6 +57,7 @@ ALLOWED_IN: dict[str, frozenset[str]] = {
     "hypothesis": frozenset(["testing"]),
     "langchain": frozenset(["models.langchain", "tokens", "integrations.langchain"]),
     "langchain_core": frozenset(["formats.langchain", "models.langchain", "tokens", "integrations.langchain"]),
+    "matplotlib": frozenset(["plots"]),
     "openai": frozenset(["models.openai"]),
     "opentelemetry": frozenset(["integrations.opentelemetry"]),
     "prompt_toolkit": frozenset(["cli"]),
@@ -71,6 +72,7 @@ HEAVY = (
     "langchain_openai",
     "openai",
     "anthropic",
+    "matplotlib",
     "typer",
     "rich",
     "prompt_toolkit",

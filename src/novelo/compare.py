@@ -1,0 +1,59 @@
+"""The back-test with prices by the model's name: `replay.py` joined to the price table."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+from novelo.caching import maker_of, rules_for
+from novelo.errors import InvalidSpec
+from novelo.protocol import DIALECTS
+from novelo.replay import replay
+from novelo.report import Prices, Report
+
+
+def backtest(messages: Sequence[Any], policies: Sequence[Any], prices: Any = None, **settings: Any) -> Report:
+    """What a conversation would have cost under each policy, and which exact facts would have stayed in reach.
+
+    Args:
+        messages: n messages of any form, oldest first, with the replies that were given.
+        policies: specs ("window:10turns"), policies, functions, or lists of them.
+        prices: a model's name, whose prices are known, and which tells the provider and the cache rules where they are
+            not given; or dollars for a million tokens, {"input": …, "cached": …, "cache_write": …, "output": …}; None
+            leaves money out.
+        settings: provider, model, pins, counter, tools, window as in `compose`; times (seconds of each message), so
+            that cached prefixes lapse; facts (message, position -> facts); fold, who makes summaries; cache, whose
+            cache rules hold; cached, the price of a cached token over that of another. See `novelo.replay.replay`.
+    Raises:
+        InvalidSpec, InvalidMessage: a policy, a setting, a message or the model's name makes no sense.
+    Example: backtest(messages, ["buffer", "window:10turns"], prices="gpt-5-mini").cheapest().policy
+    """
+    if isinstance(prices, str):
+        maker = maker_of(prices)
+        if settings.get("provider") is None:
+            settings["provider"] = maker if maker in DIALECTS else "openai"
+        if settings.get("cache") is None:
+            settings["cache"] = rules_for(maker or settings["provider"], prices)
+        prices = prices_of(prices)
+    if settings.get("provider") is None:
+        settings.pop("provider", None)
+    return replay(messages, policies, prices=prices, **settings)
+
+
+def prices_of(model: str) -> Prices:
+    """The prices of a model.
+
+    Raises:
+        InvalidSpec: the price table does not know it.
+    """
+    try:
+        known = importlib.import_module("novelo.prices").price_per_million(model)
+    except ModuleNotFoundError:  # a build without the table
+        known = None
+    if known is None:
+        raise InvalidSpec(
+            f"prices: no price is known for {model!r}; give them as dollars for a million tokens, such as "
+            '{"input": 0.25, "cached": 0.025, "output": 2}'
+        )
+    return Prices(*known)
