@@ -109,8 +109,8 @@ USAGE = {
     "budget": "use budget:8000, budget:8000,low=4000, or budget:80%,window=128000; reserve=1000 leaves room to reply",
     "ends": "use ends:first=1,last=3",
     "drop_oldest": "use drop_oldest:2messages",
-    "summarize": "use summarize:20messages,keep=6 (messages, turns, tokens, or 80%,window=128000; a/b for either, a&b for "
-    "both); form=single, size=400, facts=400, floor=50%, refuse",
+    "summarize": "use summarize:20messages,keep=6 (messages, turns, tokens, or 80%,window=128000; a/b for either, "
+    "a&b for both); form=single, size=400, facts=400, floor=50%, refuse",
     "clear_tools": "use clear_tools:keep=3",
     "strip_media": "use strip_media:keep=1turn",
     "redact": "use redact:secrets,cards,emails; the word question masks the newest question too",
