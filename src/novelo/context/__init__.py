@@ -48,6 +48,7 @@ class Context:
         self.entries = tuple(entries)
         self.manifest = manifest
         self.form = form
+        self.policy: Policy | None = None
 
     @property
     def tokens(self) -> int:
@@ -194,7 +195,9 @@ def compose_source(
         passages=list(passages),
         **facts,
     )
-    return Context(entries, manifest, form)
+    context = Context(entries, manifest, form)
+    context.policy = policy
+    return context
 
 
 def _run(policy: Policy, draft: Draft) -> Draft:

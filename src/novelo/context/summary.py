@@ -104,6 +104,8 @@ class Summarize:
     def __call__(self, draft: Draft) -> Draft:
         """The draft with the thread's summary in place of what it covers; the draft itself where there is none."""
         record = draft.desk.summary
+        if any(s.unit == "%" for group in self.trigger for s in group):
+            self.due(0, 0, 0, draft.desk.window)  # an unknown window is told where somebody hears it
         if record is None or not record.text:
             return draft
         why = f"summary {record.version}"
