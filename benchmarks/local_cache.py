@@ -1,19 +1,19 @@
-"""What a low mark saves on a server that caches prefixes: a real llama.cpp, `budget:1000` against `budget:1000,low=400`.
+"""What a low mark saves on a server that caches prefixes: llama.cpp, `budget:1000` against `budget:1000,low=400`.
 
-Sixty turns of about 100 tokens each (by our estimate, question and reply together) are taken in a real thread. The plain
-budget moves the beginning of the context at every turn, and the server evaluates everything behind it again; with a low
-mark the cut is deep, then holds still, and only what is new is evaluated. Counted is prompt less cached tokens, as the
-server tells in `usage`, and the seconds it took for the prompts; writing the replies costs the same on both sides and
-is left out.
+Sixty turns of about 100 tokens each (by our estimate, question and reply together) are taken in a real thread. The
+plain budget moves the beginning of the context at every turn, and the server evaluates everything behind it again; with
+a low mark the cut is deep, then holds still, and only what is new is evaluated. Counted is prompt less cached tokens,
+as the server tells in `usage`, and the seconds it took for the prompts; writing the replies costs the same on both
+sides and is left out.
 
-Replies are the model's own, 64 tokens of whatever it says, as in any chat: the server has them in its cache from writing
-them. With `--scripted` they are written beforehand, the same for both policies, and must be evaluated when they come
-back in the next prompt; that is the least that caching can give.
+Replies are the model's own, 64 tokens of whatever it says, as in any chat: the server has them in its cache from
+writing them. With `--scripted` they are written beforehand, the same for both policies, and must be evaluated when they
+come back in the next prompt; that is the least that caching can give.
 
-Each policy gets a server of its own, with one slot and a cold cache, on one thread of the processor: with two, any other
-load makes small prompts several times slower. Budgets count by our estimate, the server by Gemma's tokenizer; the ratio
-of the two is printed. Demand: at most 0.15 of the tokens and of the seconds. Exit status 1 when it is not met. Needs the
-extras `local` and `openai`; no network.
+Each policy gets a server of its own, with one slot and a cold cache, on one thread of the processor: with two, any
+other load makes small prompts several times slower. Budgets count by our estimate, the server by Gemma's tokenizer; the
+ratio of the two is printed. Demand: at most 0.15 of the tokens and of the seconds; with `--scripted` the figures are
+only shown. Exit status 1 when it is not met. Needs the extras `local` and `openai`; no network.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MOST = 0.15
 
 @dataclass
 class Spent:
-    """What one policy cost over all turns; `estimated` are our tokens of the same prompts, `said` of the whole thread."""
+    """What one policy cost over all turns; `estimated` are ours of the same prompts, `said` of the thread."""
 
     prompt: int = 0
     evaluated: int = 0
@@ -103,19 +103,21 @@ def main() -> int:
     given = parser.parse_args()
     slide, held = arms = [arm(policy, given.turns, given.scripted) for policy in POLICIES]
     ratios = {"tokens": held.evaluated / slide.evaluated, "seconds": held.seconds / slide.seconds}
+    missed = int(not given.scripted and max(ratios.values()) > MOST)
     if given.json:
         print(json.dumps({"arms": dict(zip(POLICIES, map(asdict, arms), strict=True)), "ratios": ratios}))
-        return int(max(ratios.values()) > MOST)
+        return missed
     print(f"{given.turns} turns, a context of {CTX} at the server")
-    print(f"{'policy':22} {'prompts':>8} {'evaluated':>10} {'seconds':>8} {'with replies':>13} {'a turn':>7} {'ours/gemma':>11}")
+    heads = ("prompts", 8), ("evaluated", 10), ("seconds", 8), ("with replies", 13), ("a turn", 7), ("ours/gemma", 11)
+    print(f"{'policy':22}", *(f"{name:>{width}}" for name, width in heads))
     for policy, spent in zip(POLICIES, arms, strict=True):
         print(
             f"{policy:22} {spent.prompt:8,} {spent.evaluated:10,} {spent.seconds:8.1f} {spent.wall:13.1f}"
             f" {spent.said / given.turns:7.0f} {spent.estimated / spent.prompt:11.2f}"
         )
     for name, ratio in ratios.items():
-        print(f"ratio of {name:14} {ratio:7.3f}  (at most {MOST})")
-    return int(max(ratios.values()) > MOST)
+        print(f"ratio of {name:14} {ratio:7.3f}  ({'shown only' if given.scripted else f'at most {MOST}'})")
+    return missed
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ reach another owner's rows, and the schema can be spread over machines. The prom
   (`LeaseLost`), whatever clocks say. The lease only decides who may try.
 
 - an entry, a fact, a turn or a ledger row that was altered outside of the store is an error to its reader
-  (`StorageCorrupt`), never another text; other threads stay readable.
+  (`StorageCorrupt`), never another text; other threads stay readable, and lists over many threads go on without it.
 
 A store may be used from several threads, and a file from several processes. Moments are given by the caller, in seconds
 since 1970; entries keep milliseconds. Stores read no clock, except to wait for each other.
@@ -18,14 +18,16 @@ since 1970; entries keep milliseconds. Stores read no clock, except to wait for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from novelo.messages import Message
 from novelo.usage import Call
+
+T = TypeVar("T")
 
 
 class ThreadRow(msgspec.Struct, frozen=True):
@@ -185,6 +187,14 @@ class Hit(msgspec.Struct, frozen=True):
     def text(self) -> str:
         """The message's visible text."""
         return self.entry.text
+
+
+class Found(list[T]):
+    """What was found over many threads; `damaged` tells, a sentence each, of rows that were left out as altered."""
+
+    def __init__(self, rows: Iterable[T] = (), damaged: Iterable[str] = ()) -> None:
+        super().__init__(rows)
+        self.damaged: list[str] = list(damaged)
 
 
 class Receipt(msgspec.Struct, frozen=True):
@@ -377,8 +387,8 @@ class Store(Protocol):
 
     def threads(
         self, *, owner: str | None, search: str | None, tag: str | None, limit: int, cursor: tuple[float, bytes] | None
-    ) -> list[ThreadRow]:
-        """Threads, the last used first.
+    ) -> Found[ThreadRow]:
+        """Threads, the last used first; one whose row was altered is left out and told of in `damaged`.
 
         Args:
             owner, tag: only theirs; None is all.
@@ -387,10 +397,11 @@ class Store(Protocol):
         """
         ...
 
-    def search(self, words: Sequence[str], key: bytes | None, owner: str | None, limit: int) -> list[Hit]:
+    def search(self, words: Sequence[str], key: bytes | None, owner: str | None, limit: int) -> Found[Hit]:
         """Messages that hold all the words (of `stores.search.query_words`): of a thread, an owner, or all.
 
-        Of a fork only what was said in it. Without an index the newest 2000 messages are looked through.
+        Of a fork only what was said in it. Without an index the newest 2000 messages are looked through. What was
+        altered is left out and told of in `damaged`; in the search of one thread it is `StorageCorrupt`.
         """
         ...
 
