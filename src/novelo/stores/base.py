@@ -200,7 +200,8 @@ class Found(list[T]):
 class Receipt(msgspec.Struct, frozen=True):
     """What an erasure removed: rows by kind, never content; `forks` are the thread ids of the forks that it touched.
 
-    `pending`: traces are still in the write-ahead log, since a reader holds it; they go with the next `scrub` or close.
+    `pending`: traces are still in the files, since a reader holds the log or the disk is full; they go with the next
+    `scrub`, or when the store is closed and opened again.
     `beyond` names what no program here can reach.
     """
 

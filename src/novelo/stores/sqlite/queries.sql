@@ -177,8 +177,10 @@ DELETE FROM pins WHERE thread = ?1 AND position = ?2;
 UPDATE threads SET pinned = (SELECT count(*) > 0 FROM pins WHERE thread = ?1) WHERE thread = ?1;
 
 -- turns --
--- Turns, newest first.
-SELECT first, last, status, epoch, created, key, request, seal, manifest FROM turns WHERE thread = ?1 AND first < ?2 ORDER BY first DESC LIMIT ?3;
+-- Turns, newest first; none of an erased thread.
+SELECT first, last, status, epoch, created, key, request, seal, manifest FROM turns
+WHERE thread = ?1 AND first < ?2 AND NOT EXISTS (SELECT 1 FROM threads WHERE thread = ?1 AND status = 'erased')
+ORDER BY first DESC LIMIT ?3;
 
 -- calls_of_thread --
 -- The ledger of one thread.
@@ -277,3 +279,19 @@ WHERE thread = ?1;
 -- receipt --
 -- What an erasure removed, by counts.
 INSERT INTO erasures (thread, erased, rows) VALUES (?1, ?2, ?3);
+
+-- left_over --
+-- Rows of an erased thread are still there.
+INSERT OR IGNORE INTO meta VALUES ('left over ' || ?1, 1);
+
+-- is_left_over --
+-- Whether they are.
+SELECT 1 FROM meta WHERE name = 'left over ' || ?1;
+
+-- any_left_over --
+-- One thread of which rows are still there.
+SELECT substr(name, 11) FROM meta WHERE name > 'left over ' AND name < 'left over!' LIMIT 1;
+
+-- none_left_over --
+-- They are gone.
+DELETE FROM meta WHERE name = 'left over ' || ?1;

@@ -92,7 +92,7 @@ class Reading(Walk):
                 rows = connection.execute(Q["calls_of_owner"], (owner,))
             else:
                 rows = connection.execute(Q["calls_of_all"])
-            return [(row[0], row[1], read_call(row[2], row[4:])) for row in rows]
+            return [(row[0], row[1], read_call(row[2], row[4:])) for row in rows if row[1]]  # an erased one has no name
 
     def pins(self, key: bytes) -> list[int]:
         """Pinned positions."""
