@@ -227,6 +227,20 @@ def test_what_a_killed_erasure_left_goes(tmp_path, then):
     memory.close()
 
 
+def test_a_note_of_left_rows_never_costs_a_living_thread(tmp_path):
+    """T8: a note that names a thread which is not erased, or no thread at all, goes, and nothing with it."""
+    with novelo.open(f"sqlite:///{tmp_path}/a.db") as memory:
+        talk(memory, "t", 2)
+        before, key = everything_of(memory, "t"), memory.store.key_of("", "t")
+        with memory.store.database.reading() as connection:
+            for name in (key.hex(), "00" * 16, "no key"):
+                connection.execute("INSERT INTO meta VALUES (?, 1)", (f"left over {name}",))
+        assert memory.store.scrub()
+        assert everything_of(memory, "t") == before
+        with memory.store.database.reading() as connection:
+            assert [name for (name,) in connection.execute("SELECT name FROM meta")] == ["schema", "secret"]
+
+
 def test_a_disk_that_is_mounted_read_only(tmp_path):
     """T8: on a read-only file system a database can be listed, read and searched; every write is StorageReadOnly."""
     with disk(tmp_path, 8) as place:

@@ -45,9 +45,10 @@ class Changes(Reading):
 
     def _clear(self, db: apsw.Connection, key: bytes) -> None:
         """What an erasure on a full disk has left goes before a new thread takes the place."""
-        if next(iter(db.execute(Q["is_left_over"], (key.hex(),))), None) is not None:
+        name = left_over(key)
+        if next(iter(db.execute(Q["is_left_over"], (name,))), None) is not None:
             self._remove(db, key)
-            db.execute(Q["none_left_over"], (key.hex(),))
+            db.execute(Q["none_left_over"], (name,))
 
     def _remove(self, db: apsw.Connection, key: bytes, most: int | None = None) -> dict[str, int]:
         """Take all rows of a thread out, or so many of each table; how many went."""
@@ -147,6 +148,11 @@ class Changes(Reading):
         self.index.remove(db, key, words)
         for position, text in words.items():
             self.index.put(db, key, found[0].owner if found else "", position, text)
+
+
+def left_over(key: bytes) -> str:
+    """The name of the note that rows of an erased thread are still there."""
+    return f"left over {key.hex()}"
 
 
 def facts_of(key: bytes, facts: Facts) -> bytes:

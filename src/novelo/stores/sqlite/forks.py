@@ -9,7 +9,7 @@ import msgspec
 
 from novelo.errors import InvalidSpec, StorageFull, StoreError, ThreadErased, UnknownEntry
 from novelo.stores.base import Receipt, ThreadRow
-from novelo.stores.sqlite.changes import PLACES, Changes, facts_of, json_text
+from novelo.stores.sqlite.changes import PLACES, Changes, facts_of, json_text, left_over
 from novelo.stores.sqlite.database import Database
 from novelo.stores.sqlite.facts import Q, pinned, thread_row
 from novelo.stores.sqlite.rows import Facts, from_row, seal, sealed
@@ -85,7 +85,7 @@ class Forks(Changes):
                 rows = self._remove(db, key)
             else:
                 rows = self._counted(db, key)
-                db.execute(Q["left_over"], (key.hex(),))
+                db.execute(Q["left_over"], (left_over(key),))
             db.execute(Q["receipt"], (key, now, json_text(rows)))
             return rows, named
 
@@ -115,13 +115,12 @@ class Forks(Changes):
 
     def _remove_piece(self, size: int) -> bool:
         with self.database.reading() as db:  # nearly always there is nothing, and a writer need not wait for it
-            found = next(iter(db.execute(Q["any_left_over"])), None)
-        if found is None or self.database.read_only:
-            return False
-        key = bytes.fromhex(found[0])
-        with self.database.writing() as db:
-            if not any(self._remove(db, key, size).values()):
-                db.execute(Q["none_left_over"], (key.hex(),))
+            if self.database.read_only or not list(db.execute(Q["any_left_over"])):
+                return False
+        with self.database.writing() as db:  # another process may have ended it, and a new thread have begun
+            for name, key in list(db.execute(Q["any_left_over"])):
+                if key is None or not any(self._remove(db, key, size).values()):
+                    db.execute(Q["none_left_over"], (name,))
         return True
 
     def _part(self, db: apsw.Connection, parent: ThreadRow, keep: bool) -> tuple[str, ...]:

@@ -282,16 +282,17 @@ INSERT INTO erasures (thread, erased, rows) VALUES (?1, ?2, ?3);
 
 -- left_over --
 -- Rows of an erased thread are still there.
-INSERT OR IGNORE INTO meta VALUES ('left over ' || ?1, 1);
+INSERT OR IGNORE INTO meta VALUES (?1, 1);
 
 -- is_left_over --
 -- Whether they are.
-SELECT 1 FROM meta WHERE name = 'left over ' || ?1;
+SELECT 1 FROM meta WHERE name = ?1;
 
 -- any_left_over --
--- One thread of which rows are still there.
-SELECT substr(name, 11) FROM meta WHERE name > 'left over ' AND name < 'left over!' LIMIT 1;
+-- One such note, and its thread if it is an erased one.
+SELECT m.name, t.thread FROM meta m LEFT JOIN threads t ON t.thread = unhex(substr(m.name, 11)) AND t.status = 'erased'
+WHERE m.name > 'left over ' AND m.name < 'left over!' LIMIT 1;
 
 -- none_left_over --
 -- They are gone.
-DELETE FROM meta WHERE name = 'left over ' || ?1;
+DELETE FROM meta WHERE name = ?1;
