@@ -13,7 +13,7 @@ import msgspec
 
 import novelo
 from novelo.errors import InvalidSpec
-from novelo.stores.base import StoredEntry, ThreadRow
+from novelo.stores.base import Found, StoredEntry, ThreadRow
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -108,6 +108,12 @@ def entry_facts(entry: StoredEntry) -> dict[str, Any]:
     facts: dict[str, Any] = {"position": entry.position, "id": entry.id, "role": entry.role, "created": entry.created}
     facts |= {name: True for name in ("hidden", "deleted", "partial") if getattr(entry, name)}
     return facts | {"turn": entry.turn, "tokens": entry.tokens, "message": entry.message}
+
+
+def tell_damaged(found: Found[Any]) -> None:
+    """Say what a list had to leave out."""
+    for text in found.damaged:
+        say(f"left out: {text}")
 
 
 def find_thread(memory: novelo.Memory, thread_id: str, owner: str) -> novelo.Thread:
