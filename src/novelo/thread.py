@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 POLL_S = (0.005, 0.25)  # how often a queued turn asks again: first and longest pause
-ON_BUSY = ("queue", "reject", "interrupt")
+ON_BUSY = ("queue", "reject", "interrupt", "rollback")
 
 
 class Thread(Record):
@@ -43,8 +43,8 @@ class Thread(Record):
         Args:
             question: a text, content parts, a chat dict, or a Message of the user's.
             key: the idempotency key: the same key gives the same turn again, and never a second question.
-            on_busy: what to do while another turn is open: "queue", "reject", or "interrupt"; None is the memory's
-                rule.
+            on_busy: what to do while another turn is open: "queue", "reject", "interrupt", or "rollback" (that is
+                interrupt, and hide what the other one had); None is the memory's rule.
         """
         message = _question(question)
         if key is not None and not (isinstance(key, str) and 0 < len(key) <= 1000):

@@ -111,7 +111,8 @@ class Store(Protocol):
         Args:
             names: owner and thread id, for a thread that is new.
             idempotency: the caller's key (1 to 1000 characters) and the hash of the request.
-            mode: "interrupt" takes over from a live turn; anything else is told `Busy`.
+            mode: "interrupt" takes over from a live turn, "rollback" also hides what that turn had; anything else is
+                told `Busy`.
             hide_from: a position; it and all that follows is hidden before the question is written.
         Raises:
             KeyConflict: the key belongs to another request.
