@@ -12,8 +12,8 @@
 All tables are read in one snapshot: three reads in three snapshots once showed a violation that was none. A run must
 also have acknowledged a least number of turns: a system that has stopped loses nothing.
 
-Answers in these tests say what they were computed from: `seen=<digest of the last answer in the context>`. Summaries say what they were made from: `fold=<digest of the former
-one>.<digest of what was read, with its positions>`.
+Answers in these tests say what they were computed from, `seen=<digest of the last answer in the context>`, and so do
+summaries, `fold=<digest of the former one>.<digest of what was read, with its positions>`.
 """
 
 from __future__ import annotations
@@ -234,6 +234,12 @@ def shown(message):
     return "\n".join(lines) or "(nothing)"
 
 
+def few(positions):
+    """Positions for a message, the first of many."""
+    found = sorted(positions)
+    return f"{found[:12]}{'...' if len(found) > 12 else ''}"
+
+
 def places(ranges):
     """The positions of half-open ranges."""
     return {p for start, stop in ranges for p in range(start, stop)}
@@ -305,7 +311,7 @@ def _version(found, made, versions, entries, head):
         return f"covered {made.covered}, held {made.held} of {base.upto} to {made.upto} and {base.held}"
     gone = [p for p in sorted(positions) if p not in entries or entries[p].deleted]
     if gone:
-        return f"it covers {gone}, which are deleted"
+        return f"it covers {few(gone)}, which are deleted"
     read = [(p, entries[p].message) for p in sorted(positions)]
     if made.source != source_hash(base.source, read):
         return f"its source is not what stands at {made.covered}"
@@ -326,11 +332,11 @@ def _check_line(found, name, line, versions, entries, hidden, opening):
         if not one.undone:
             twice = covered & places(one.covered)
             if twice:
-                found.broken("I5", f"{name}: {sorted(twice)} covered twice")
+                found.broken("I5", f"{name}: {few(twice)} covered twice")
             covered |= places(one.covered)
         one = versions.get(one.base)
     seen = {p for p in range(line.start, upto) if p not in hidden and not entries[p].deleted}
     if covered & hidden:
-        found.broken("I5", f"{name}: version {line.version} in use covers {sorted(covered & hidden)}, which are hidden")
+        found.broken("I5", f"{name}: version {line.version} in use covers {few(covered & hidden)}, which are hidden")
     if seen - covered - held:
-        found.broken("I5", f"{name}: version {line.version} in use leaves out {sorted(seen - covered - held)}")
+        found.broken("I5", f"{name}: version {line.version} in use leaves out {few(seen - covered - held)}")
