@@ -302,7 +302,7 @@ def _asked(
     text, fault = _judged(reply, made, contract, language, known)
     if fault is None:
         return text, 1
-    lost = fit(known.facts, text, contract.stage.facts, contract.counter).lost
+    lost = fit(known.facts, text, contract.stage.facts, contract.counter, language).lost
     names = "; ".join(fact.text for fact in lost if fact.role == "user")[:2000]
     words = {"words": _words(contract), "language": LANGUAGES.get(language or "", ""), "facts": names}
     again = yield _request(contract, language, [*body, AGAIN[fault].format(**words)])
@@ -324,7 +324,7 @@ def _judged(
         return "", error.reason
     users = [fact for fact in known.facts if fact.role == "user"]
     if users:
-        lost = {id(f) for f in fit(known.facts, text, contract.stage.facts, contract.counter).lost}
+        lost = {id(f) for f in fit(known.facts, text, contract.stage.facts, contract.counter, language).lost}
         kept = sum(id(fact) not in lost for fact in users)
         if kept * 100 < contract.stage.floor * len(users):
             return text, "facts lost"
@@ -420,7 +420,7 @@ def _version(
     made: Plan, contract: Contract, language: str | None, text: str, known: _Known, calls: int, now: float
 ) -> Summary:
     base = made.base or Summary()
-    fitted = fit(known.facts, text, contract.stage.facts, contract.counter)
+    fitted = fit(known.facts, text, contract.stage.facts, contract.counter, language)
     summary = Summary(
         base=base.version,
         start=made.start,

@@ -24,6 +24,18 @@ import msgspec
 from novelo.messages import Message, Role
 
 KINDS = ("name", "constraint", "id", "money", "date", "address", "email", "phone", "url", "path", "number")
+NAMES = {  # of the kinds, in the order above
+    language: dict(zip(KINDS, names.split("|"), strict=True))
+    for language, names in {
+        "pt": "nome|condição|código|valor|data|endereço|e-mail|telefone|link|arquivo|número",
+        "es": "nombre|condición|código|importe|fecha|dirección|correo|teléfono|enlace|archivo|número",
+        "zh": "姓名|要求|编号|金额|日期|地址|邮箱|电话|链接|文件|数字",
+        "fr": "nom|condition|code|montant|date|adresse|e-mail|téléphone|lien|fichier|nombre",
+        "de": "Name|Bedingung|Kennung|Betrag|Datum|Adresse|E-Mail|Telefon|Link|Datei|Zahl",
+        "it": "nome|condizione|codice|importo|data|indirizzo|e-mail|telefono|link|file|numero",
+        "ja": "名前|条件|番号|金額|日付|住所|メール|電話|リンク|ファイル|数",
+    }.items()
+}
 MAX_READ = 200_000  # characters of one message; more is a document, and its two ends are read
 MAX_FACT = 300  # characters of one fact; a longer run (base64, a signed URL) is counted as passed over
 MAX_CLAUSE = 120  # characters of a stated constraint
@@ -409,7 +421,9 @@ def merge(old: Sequence[Fact], new: Sequence[Fact]) -> list[Fact]:
     return list(facts.values())
 
 
-def fit(facts: Sequence[Fact], text: str, limit_tokens: int, count: Callable[[str], int]) -> Fitted:
+def fit(
+    facts: Sequence[Fact], text: str, limit_tokens: int, count: Callable[[str], int], language: str | None = None
+) -> Fitted:
     """Share out the facts: those the prose says verbatim, those that get a line in the ledger, and those that are lost.
 
     The user's come first, then the kinds in the order name, constraint, id, money, date, address, then the newest.
@@ -419,6 +433,7 @@ def fit(facts: Sequence[Fact], text: str, limit_tokens: int, count: Callable[[st
         text: the summary's prose.
         limit_tokens: for the ledger as `ledger_text` writes it, counted as a whole.
         count: text -> tokens; called at most once a fact, and a few times for the whole.
+        language: of the ledger's words.
     Returns:
         kept (by position), lost (by position, the loss report) and verbatim; together n facts.
     """
@@ -436,7 +451,7 @@ def fit(facts: Sequence[Fact], text: str, limit_tokens: int, count: Callable[[st
             left -= size
         if left < 1:
             break
-    while chosen and (over := count(ledger_text(chosen)) - limit_tokens) > 0:
+    while chosen and (over := count(ledger_text(chosen, language)) - limit_tokens) > 0:
         while chosen and over > 0:
             over -= sizes.pop()
             chosen.pop()
@@ -448,12 +463,13 @@ def fit(facts: Sequence[Fact], text: str, limit_tokens: int, count: Callable[[st
     )
 
 
-def ledger_text(facts: Iterable[Fact]) -> str:
-    """The ledger as the model reads it, one line a kind: `id: PX-48213-7; 2291-KT`."""
+def ledger_text(facts: Iterable[Fact], language: str | None = None) -> str:
+    """The ledger as the model reads it, one line a kind: `id: PX-48213-7; 2291-KT`; kinds in a language we know."""
+    named = NAMES.get(language or "", {})
     lines: dict[str, list[str]] = {}
     for fact in facts:
         lines.setdefault(fact.kind, []).append(fact.text)
-    return "\n".join(f"{kind}: {'; '.join(lines[kind])}" for kind in sorted(lines, key=_rank))
+    return "\n".join(f"{named.get(kind, kind)}: {'; '.join(lines[kind])}" for kind in sorted(lines, key=_rank))
 
 
 def lost_facts(before: Iterable[Fact], after_text: str) -> list[Fact]:

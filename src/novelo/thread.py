@@ -28,9 +28,11 @@ from novelo.worker import due_work
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from novelo.why import Why
+
 
 POLL_S = (0.005, 0.25)  # how often a queued turn asks again: first and longest pause
-ON_BUSY = ("queue", "reject", "interrupt")
+ON_BUSY = ("queue", "reject", "interrupt", "rollback")
 
 
 class Thread(Record):
@@ -43,8 +45,8 @@ class Thread(Record):
         Args:
             question: a text, content parts, a chat dict, or a Message of the user's.
             key: the idempotency key: the same key gives the same turn again, and never a second question.
-            on_busy: what to do while another turn is open: "queue", "reject", or "interrupt"; None is the memory's
-                rule.
+            on_busy: what to do while another turn is open: "queue", "reject", "interrupt", or "rollback" (that is
+                interrupt, and hide what the other one had); None is the memory's rule.
         """
         message = _question(question)
         if key is not None and not (isinstance(key, str) and 0 < len(key) <= 1000):
@@ -346,6 +348,12 @@ class Thread(Record):
         )
         self.store_messages([edited], hide_from=position)
         return self
+
+    def why(self, text: str, policy: Any = None) -> Why:
+        """Who said something, what took it out of the context, and whether a summary still carries it."""
+        from novelo.why import why
+
+        return why(self, text, policy)
 
     def export_file(self, path: str | Path, kind: str = "novelo") -> int:
         """Write the thread to a file; see `novelo.portable`. Returns the number of messages."""

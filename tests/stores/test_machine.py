@@ -65,7 +65,8 @@ class TwoStores(RuleBasedStateMachine):
         """Time passes; sometimes longer than a lease."""
         self.now += seconds
 
-    @rule(name=names, text=texts, key=st.sampled_from([None, "k1", "k2"]), mode=st.sampled_from(["queue", "interrupt"]),
+    @rule(name=names, text=texts, key=st.sampled_from([None, "k1", "k2"]),
+          mode=st.sampled_from(["queue", "interrupt", "rollback"]),
           holder=st.sampled_from(["me", "you"]), hide_from=st.none() | places)  # fmt: skip
     def begin(self, name, text, key, mode, holder, hide_from):
         """Ask something."""

@@ -17,6 +17,7 @@ from novelo.context.draft import Desk, Draft, Pulled, Source
 from novelo.context.listing import ListSource, OtherForm
 from novelo.context.manifest import Manifest, explain, left_out, ranges
 from novelo.context.spec import Pipeline, Policy, name_of, parse
+from novelo.context.summary import PLACE
 from novelo.errors import InvalidContext, InvalidSpec
 from novelo.messages import Message, is_blank
 from novelo.protocol import check_messages, dialect
@@ -274,7 +275,7 @@ def _manifest(draft: Draft, turns: Sequence[Turn], entries: Sequence[Entry], too
         "kept": spans,
         "left_out": left_out(spans, desk.source.end, desk.log),
         "changed": [(e.position, e.changed) for e in entries if e.changed and e.changed != "made" and e.position >= 0],
-        "made": sum(e.made for e in entries),
+        "made": sum(e.made and e.position != PLACE for e in entries),
         "summary": desk.log.summary,
         "tokens": tokens,
     }

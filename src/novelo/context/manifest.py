@@ -93,6 +93,8 @@ def explain(manifest: Manifest) -> str:
     lines.append(
         f"{total} tokens by {manifest.counter}" + (f" of {budget}" if budget else "") + (f" ({parts})" if parts else "")
     )
+    if manifest.summary:
+        lines.append(f"in: summary {manifest.summary}")
     if manifest.kept:
         lines.append("in: " + ", ".join(_span(a, b) for a, b in manifest.kept))
     lines += [f"out: {_span(a, b)}, by {why}" for a, b, why in manifest.left_out]

@@ -23,6 +23,7 @@ from novelo.transcript import Entry, Turn
 
 FORMS = ("pair", "single")
 MADE = {"made": "summary"}
+PLACE = -2  # where a summary stands, among positions: before all; a system prompt of the call is at -1
 PROSE, LEDGER, FLOOR = 400, 400, 50  # tokens, tokens, per cent
 
 # What stands around a summary: the request, the note over a quoted one, the heading of the exact facts.
@@ -120,7 +121,7 @@ class Summarize:
                 kept = kept or [turn]  # all behind it was hidden: the newest question is always there
                 break
         held = draft.desk.turns_at([p for p in record.held if p >= draft.start])
-        told = tuple(Entry(-2, message, changed="made", made=True) for message in messages_of(record, self.form))
+        told = tuple(Entry(PLACE, message, changed="made", made=True) for message in messages_of(record, self.form))
         draft.desk.log.summary = record.version
         return replace(draft.newest(kept, why).anchored(held), opening=(*draft.opening, *told))
 
@@ -190,7 +191,7 @@ def messages_of(record: Summary, form: str) -> list[Message]:
     """A summary as it stands in a context: two messages, or one."""
     request, note, heading = WORDS.get(record.language or "en", WORDS["en"])
     missing = [fact for fact in record.facts if not says(record.text, fact.text)]
-    told = record.text + (f"\n\n[{heading}]\n{ledger_text(missing)}" if missing else "")
+    told = record.text + (f"\n\n[{heading}]\n{ledger_text(missing, record.language)}" if missing else "")
     if form == "pair":
         return [Message("user", request, meta=MADE), Message("assistant", told, meta=MADE)]
     quoted = "\n".join(f"> {line}" for line in told.splitlines())

@@ -130,6 +130,11 @@ def held(thread: ThreadRow, ttl_s: float, lease: Lease) -> bool:
     return lease.alive is None or bool(lease.alive(thread.holder))
 
 
+def takes_over(mode: str) -> bool:
+    """Whether a rule for busy threads takes a live turn over."""
+    return mode in ("interrupt", "rollback")
+
+
 def free_job(job: Job, lease: Lease) -> bool:
     """Whether a job can be taken: nobody holds it, its lease lapsed or is further ahead than any lease, or is void."""
     if not job.holder or job.lease_until <= lease.now or job.lease_until > lease.now + lease.ttl_s + 1.0:

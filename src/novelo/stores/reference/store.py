@@ -31,6 +31,7 @@ from novelo.stores.rules import (
     checked_key,
     held,
     lost,
+    takes_over,
     tokens_of,
 )
 from novelo.usage import Call
@@ -62,10 +63,13 @@ class ReferenceStore(KeptChanges):
             earlier = self._turn_of(kept, idempotency)
             if earlier is not None and earlier.status == "done":
                 return Begun(kept.row, earlier, copy.deepcopy(kept.state), replayed=True)
-            if held(kept.row, kept.lease_s, lease) and mode != "interrupt":
+            if held(kept.row, kept.lease_s, lease) and not takes_over(mode):
                 same = earlier is not None and earlier.first == kept.row.open_turn
                 return Busy(kept.row.holder, kept.row.lease_until, same)
-            self._interrupt(kept, lease.now, but=None if earlier is None else earlier.first)
+            cut, own = kept.row.open_turn, None if earlier is None else earlier.first
+            self._interrupt(kept, lease.now, but=own)
+            if mode == "rollback" and cut is not None and cut != own:
+                self._hide(kept, [(cut, kept.row.head)], lease.now)
             if earlier is not None:
                 earlier = kept.turns[earlier.first]
                 if earlier.last + 1 == kept.row.head:
@@ -156,7 +160,7 @@ class ReferenceStore(KeptChanges):
             kept = self._living(key)
             if kept is None or (first not in kept.turns and not self._asks(kept.row, first)):
                 raise UnknownEntry(f"no turn begins at position {first}")
-            if held(kept.row, kept.lease_s, lease) and mode != "interrupt":
+            if held(kept.row, kept.lease_s, lease) and not takes_over(mode):
                 return Busy(kept.row.holder, kept.row.lease_until, kept.row.open_turn == first)
             turn = kept.turns.get(first) or TurnRow(first, first, "new", created=lease.now)
             if turn.status == "done" or turn.last + 1 != kept.row.head:

@@ -38,7 +38,9 @@ class Background(Reading):
         """All versions, oldest first."""
         with self.database.reading() as db:
             found = thread_row(db, key)
-            used = 0 if found is None else found[0].summary
+            if found is None or found[0].status == "erased":
+                return []
+            used = found[0].summary
             rows = [_read(key, row) for row in db.execute(Q["summaries"], (key,))]
         return [msgspec.structs.replace(one, active=True) if one.version == used else one for one in rows]
 

@@ -14,7 +14,7 @@ import msgspec
 
 from novelo.errors import KeyConflict, TurnClosed, UnknownEntry
 from novelo.stores.base import Begun, Busy, Close, Lease, NewEntry, ThreadRow, TurnRow, Work
-from novelo.stores.rules import checked_key, clamped, held, lost, tokens_of
+from novelo.stores.rules import checked_key, clamped, held, lost, takes_over, tokens_of
 from novelo.stores.sqlite.changes import data
 from novelo.stores.sqlite.facts import Q, thread_row, turn_row
 from novelo.stores.sqlite.forks import Forks
@@ -45,11 +45,14 @@ class SQLiteStore(Forks):
             earlier = self._turn_of(db, key, idempotency)
             if earlier is not None and earlier.status == "done":
                 return Begun(thread, earlier, state, replayed=True)
-            if held(thread, ttl, lease) and mode != "interrupt":
+            if held(thread, ttl, lease) and not takes_over(mode):
                 return Busy(
                     thread.holder, thread.lease_until, earlier is not None and earlier.first == thread.open_turn
                 )
-            thread = self._interrupt(db, thread, lease.now, but=None if earlier is None else earlier.first)
+            cut, own = thread.open_turn, None if earlier is None else earlier.first
+            thread = self._interrupt(db, thread, lease.now, but=own)
+            if mode == "rollback" and cut is not None and cut != own:
+                self._hide(db, key, [(cut, thread.head)], lease.now)
             earlier = self._turn_of(db, key, idempotency)  # what was streamed may have joined it
             if earlier is not None and earlier.last + 1 == thread.head:
                 return self._retake(db, thread, earlier, state, lease)
@@ -57,7 +60,7 @@ class SQLiteStore(Forks):
                 self._hide(db, key, [(earlier.first, earlier.last + 1)], lease.now)
             if hide_from is not None:
                 self._hide(db, key, clamped([(hide_from, thread.head)], thread.head), lease.now)
-            if earlier is not None or hide_from is not None:
+            if earlier is not None or hide_from is not None or mode == "rollback":
                 thread, _, _ = self._ensure(db, key, names, lease.now)
             return self._take(db, thread, state, question, lease, idempotency, earlier)
 
@@ -178,7 +181,7 @@ class SQLiteStore(Forks):
             if found is None or found[0].status == "erased" or not self._asks(db, found[0], first):
                 raise UnknownEntry(f"no turn begins at position {first}")
             thread, state, ttl = found
-            if held(thread, ttl, lease) and mode != "interrupt":
+            if held(thread, ttl, lease) and not takes_over(mode):
                 return Busy(thread.holder, thread.lease_until, thread.open_turn == first)
             thread = self._interrupt(db, thread, lease.now, but=first)
             row = next(iter(db.execute(Q["turn"], (key, first))), None)
