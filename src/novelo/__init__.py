@@ -10,7 +10,15 @@ To follow one user message through the files:
     context/        policies: draft in, draft out; compose()
     wire.py         turns -> the list of one provider's dialect        protocol.py the table of legal moves, check()
     formats/        our messages <-> OpenAI, Anthropic, LangChain
+    usage.py        the ledger of every call                           accounts.py its cost, and limits
+    compaction.py   after the reply: what a summary covers, and how it is asked for
+    worker.py       jobs: claimed, done, swapped in                    summaries.py a version as a value
+
+To follow a back-test: compare.py -> replay.py, every request under each policy -> caching.py -> report.py.
 """
+
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
 
 from novelo.aio import AsyncMemory, open_async
 from novelo.connect import open_memory as open
@@ -24,6 +32,7 @@ from novelo.errors import (
     InvalidSpec,
     KeyConflict,
     LeaseLost,
+    LimitReached,
     MissingExtra,
     ModelFailed,
     NoveloError,
@@ -33,6 +42,7 @@ from novelo.errors import (
     StorageReadOnly,
     StorageUnavailable,
     StoreError,
+    SummaryFailed,
     ThreadBusy,
     ThreadErased,
     TurnClosed,
@@ -44,6 +54,9 @@ from novelo.protocol import Violation
 from novelo.repair import Repaired, check, repair
 from novelo.thread import Thread
 from novelo.turn import LiveTurn
+
+if _TYPE_CHECKING:
+    from novelo.compare import backtest
 
 __all__ = [
     "AsyncMemory",
@@ -57,6 +70,7 @@ __all__ = [
     "InvalidSpec",
     "KeyConflict",
     "LeaseLost",
+    "LimitReached",
     "LiveTurn",
     "Memory",
     "Message",
@@ -70,15 +84,26 @@ __all__ = [
     "StorageReadOnly",
     "StorageUnavailable",
     "StoreError",
+    "SummaryFailed",
     "Thread",
     "ThreadBusy",
     "ThreadErased",
     "TurnClosed",
     "UnknownEntry",
     "Violation",
+    "backtest",
     "check",
     "compose",
     "open",
     "open_async",
     "repair",
 ]
+
+
+def __getattr__(name: str) -> _Any:
+    """What few programs use is loaded when it is asked for."""
+    if name == "backtest":
+        from novelo.compare import backtest
+
+        return backtest
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

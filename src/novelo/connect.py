@@ -6,8 +6,12 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote
 
+import anyio
+
+from novelo.asking import ModelReply, ModelRequest
 from novelo.errors import InvalidSpec
 from novelo.memory import Memory
+from novelo.messages import Message
 from novelo.stores.base import Store
 
 
@@ -45,24 +49,36 @@ def open_memory(
     url: str = "sqlite:///novelo.db",
     *,
     policy: Any = "buffer",
+    summarizer: Any = None,
     counter: Any = "estimate",
     on_busy: str = "queue",
     queue_s: float = 60.0,
     lease_s: float = 30.0,
+    worker: str = "thread",
+    idle_s: float | str = 0.0,
     system: str | Callable[[dict[str, Any]], str] | None = None,
     search: bool = True,
+    **more: Any,
 ) -> Memory:
     """Open a memory; the file and its folders are made if they are not there.
 
     Args:
         url: see `connect`.
         policy: how contexts are composed, unless a thread or a call says otherwise.
+        summarizer: who writes summaries: a model or its name, or a function from a request to a text.
         counter: "estimate", "o200k", "cl100k", "langchain:<model>", or a function text -> tokens.
-        on_busy: what a turn does while another one of its thread is open: "queue", "reject", "interrupt".
+        on_busy: what a turn does while another one of its thread is open: "queue", "reject", "interrupt", or "rollback"
+            (interrupt, and hide what the other one had).
         queue_s: how long a queued turn waits.
         lease_s: how long a turn of a dead machine blocks its thread.
+        worker: "thread" makes summaries in this process, after the reply; "off" leaves them to `novelo worker`.
+        idle_s: how long a thread must be idle before its summary is made; 0 is right after the reply, "cache" just
+            before the provider's prompt cache lapses (270 s). What would not fit does not wait.
         system: the system prompt, or a function of the thread's state that gives it.
         search: whether messages are indexed for search.
+        more: limits (see `novelo.limits`), window (tokens of the model's window), on_usage, on_compaction (listeners),
+            summary_s (seconds for one answer of the summarizer), summary_input (tokens of one request to it),
+            summary_prompt (instructions instead of ours).
     """
     return Memory(
         connect(url, search=search),
@@ -72,7 +88,53 @@ def open_memory(
         queue_s=queue_s,
         lease_s=lease_s,
         system=system,
+        summarizer=summarizer,
+        worker=worker,
+        idle_s=idle_s,
+        as_model=as_model,
+        **more,
     )
+
+
+def as_model(given: Any) -> Any:
+    """A model from a model, its name, or a function from a request to a text or a reply.
+
+    Raises:
+        InvalidSpec: none of these.
+    """
+    if isinstance(given, str):
+        return model(given)
+    if hasattr(given, "complete"):
+        return given
+    if hasattr(given, "acomplete"):
+        return _Awaiting(given)
+    if callable(given):
+        return _Function(given)
+    raise InvalidSpec(f"model {type(given).__name__}: expected a model, its name, or a function of a request")
+
+
+class _Function:
+    """A function as a model."""
+
+    def __init__(self, function: Callable[[ModelRequest], Any]) -> None:
+        self._function = function
+
+    def complete(self, request: ModelRequest) -> ModelReply:
+        """What the function gives; a text becomes a message."""
+        found = self._function(request)
+        return found if isinstance(found, ModelReply) else ModelReply(Message("assistant", str(found)))
+
+
+class _Awaiting:
+    """A model that can only be awaited, asked from a thread of its own."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def complete(self, request: ModelRequest) -> ModelReply:
+        """The answer, awaited in a loop of its own."""
+        reply: ModelReply = anyio.run(self._inner.acomplete, request)
+        return reply
 
 
 def model(name: str) -> Any:

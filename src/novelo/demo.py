@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 import novelo
-from novelo.models.base import ModelRequest
+from novelo.asking import ModelRequest
 from novelo.models.offline import Offline
 
 SYSTEM = "Você é a assistente de atendimento da Loja Aurora. Responda em português."

@@ -9,6 +9,8 @@
     ├── ImportFailed (ValueError)        a file that cannot be read; nothing was imported
     ├── MissingExtra (ImportError)       an optional dependency is needed and not installed
     ├── ModelFailed                      a model refused, failed, or timed out
+    ├── SummaryFailed                    a summarizer gave no summary; the thread is as it was
+    ├── LimitReached                     a limit of tokens or money is used up; nothing was asked
     └── StoreError
         ├── ThreadBusy                   another turn of the thread is open
         ├── LeaseLost                    a newer turn has taken the thread over; nothing was stored
@@ -74,6 +76,18 @@ class ModelFailed(NoveloError):
     code: str | None = None  # the provider's word for it
     retryable: bool = False  # the same request may pass later
     overflow: bool = False  # the context was too long: a shorter one may pass
+
+
+class SummaryFailed(NoveloError):
+    """The summarizer gave no summary that can be used; the thread is as it was."""
+
+    reason: str = ""  # in a word or two: empty, a refusal, too long, ...
+
+
+class LimitReached(NoveloError):
+    """A limit of tokens or money is used up; nothing was stored and no model was asked."""
+
+    limit: str = ""  # as it was given
 
 
 class StoreError(NoveloError):

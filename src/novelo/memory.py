@@ -6,6 +6,7 @@ told in `turn.py`.
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import socket
@@ -13,7 +14,7 @@ import threading
 import time
 import uuid
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -21,18 +22,25 @@ from typing import Any
 import msgspec
 
 from novelo import formats
+from novelo.accounts import Accounts
+from novelo.compaction import INPUT_TOKENS, stage_of
 from novelo.context import parse
 from novelo.context.manifest import Manifest
 from novelo.errors import InvalidSpec, NoveloError, StorageCorrupt
-from novelo.messages import Message, Usage, encode
+from novelo.events import OnCompaction, OnUsage
+from novelo.limits import limits_of
+from novelo.messages import Message, encode
 from novelo.record import Record
-from novelo.stores.base import Found, Hit, Lease, NewEntry, Receipt, Store, ThreadRow
+from novelo.stores.base import Found, Hit, Job, Lease, NewEntry, Receipt, Store, ThreadRow, Work
 from novelo.stores.search import fold, query_words
 from novelo.thread import ON_BUSY, Thread
-from novelo.tokens import Correction, TextCounter, count_message, counter
+from novelo.tokens import Correction, TextCounter, counter
 from novelo.turn import LiveTurn
-from novelo.usage import Call
+from novelo.usage import Ledger, Row
+from novelo.worker import RETRY_S, Worker, work_off
 
+CACHE_IDLE_S = 270.0  # prompt caches lapse five minutes after their last use: a summary is made just before
+log = logging.getLogger("novelo")
 _LIVE: weakref.WeakValueDictionary[str, Memory] = weakref.WeakValueDictionary()
 
 
@@ -42,7 +50,7 @@ class Page(Found[ThreadRow]):
     cursor: str | None = None
 
 
-class Memory:
+class Memory(Accounts):
     """The threads of one store. Safe to use from several threads; close it at the end, or use it with `with`."""
 
     def __init__(
@@ -55,6 +63,17 @@ class Memory:
         queue_s: float = 60.0,
         lease_s: float = 30.0,
         system: str | Callable[[dict[str, Any]], str] | None = None,
+        summarizer: Any = None,
+        worker: str = "thread",
+        idle_s: float | str = 0.0,
+        limits: Any = (),
+        window: int | None = None,
+        on_usage: OnUsage | Sequence[OnUsage] = (),
+        on_compaction: OnCompaction | Sequence[OnCompaction] = (),
+        summary_s: float = 60.0,
+        summary_input: int = INPUT_TOKENS,
+        summary_prompt: str = "",
+        as_model: Callable[[Any], Any] = lambda given: given,
     ) -> None:
         """See `novelo.open`."""
         if on_busy not in ON_BUSY:
@@ -63,18 +82,34 @@ class Memory:
             raise InvalidSpec(
                 f"lease_s={lease_s}, queue_s={queue_s}: expected a lease of up to a day and a wait of 0 or more"
             )
+        if worker not in ("thread", "off"):
+            raise InvalidSpec(f"worker={worker!r}: expected 'thread' or 'off'")
+        idle = CACHE_IDLE_S if idle_s == "cache" else idle_s
+        if not isinstance(idle, (int, float)) or not 0 <= idle <= 86_400 * 30 or summary_s <= 0:
+            raise InvalidSpec(f"idle_s={idle_s!r}, summary_s={summary_s}: expected seconds, or idle_s='cache'")
         self.store = store
         self.policy = parse(policy)
         self.counter: TextCounter = _counter(counter)
         self.on_busy, self.queue_s, self.lease_s, self.system = on_busy, queue_s, lease_s, system
         self._name = uuid.uuid4().hex[:12]
         self._holder = f"{_machine()}|{os.getpid()}|{_started(os.getpid())}|{self._name}"
+        self.as_model, self.summarizer = as_model, None if summarizer is None else as_model(summarizer)
+        self.idle_s, self.summary_s = float(idle), summary_s
+        self.summary_input, self.summary_prompt = summary_input, summary_prompt
+        self.retry_s = RETRY_S
+        self.limits = limits_of(limits)
+        self.window = window
+        self.on_usage, self.on_compaction = _listeners(on_usage), _listeners(on_compaction)
+        self._ceilings: dict[str | None, int] = {}
         self._corrections: dict[str | None, Correction] = {}
         self._live: weakref.WeakSet[LiveTurn] = weakref.WeakSet()
         self._stop = threading.Event()
         self._heart: threading.Thread | None = None
         weakref.finalize(self, self._stop.set)  # a forgotten memory ends its heart at once
         _LIVE[self._name] = self
+        self.worker = Worker(self) if worker == "thread" and self.summarizer is not None else None
+        if self.worker is not None and stage_of(self.policy) is not None:
+            self.worker.start()
 
     def __enter__(self) -> Memory:
         return self
@@ -83,7 +118,12 @@ class Memory:
         self.close()
 
     def close(self) -> None:
-        """Close the store. Turns that are still open are lost to this process; others mark them interrupted."""
+        """Close the store. Turns that are still open are lost to this process; others mark them interrupted.
+
+        A summary that is being made is waited for, for at most five seconds; else its job stays for the next worker.
+        """
+        if self.worker is not None:
+            self.worker.close()
         self._stop.set()
         self._live = weakref.WeakSet()
         _LIVE.pop(self._name, None)
@@ -170,9 +210,9 @@ class Memory:
             row = self.store.thread(row.parent) if row.parent is not None else None
         return Found(sorted(hits, key=lambda hit: -hit.score)[:limit])
 
-    def usage(self, owner: str | None = None) -> list[tuple[str, str, Call]]:
-        """The ledger of an owner, or of all: owner, thread id, call."""
-        return self.store.calls(None, owner)
+    def usage(self, owner: str | None = None) -> Ledger:
+        """The ledger of an owner, or of all: rows of owner, thread id, call; with `total` and sums `by("model")`."""
+        return Ledger(Row(*row) for row in self.store.calls(None, owner))
 
     def erase_owner(self, owner: str) -> list[Receipt]:
         """Erase all threads of an owner; a receipt for each.
@@ -204,10 +244,6 @@ class Memory:
         """A policy from whatever stands for one."""
         return parse(policy)
 
-    def count(self, message: Message) -> int:
-        """Tokens of a message."""
-        return count_message(message, self.counter)
-
     def sound(self, message: Message) -> Message:
         """The message as it can be stored: lone surrogates replaced, everything data."""
         return formats.normalize(message)
@@ -234,16 +270,20 @@ class Memory:
         """A manifest from what was stored."""
         return None if packed is None else msgspec.json.decode(packed, type=Manifest)
 
-    def correction(self, model: str | None) -> int:
-        """Tokens to add to a context's count, learnt from what this model reported."""
-        found = self._corrections.get(model)
-        return 0 if found is None else found.tokens
+    # ------------------------------------------------------------------------------------------ work after the reply
+    def wake(self, work: Work) -> None:
+        """A turn has made a job due."""
+        if self.worker is not None:
+            self.worker.start()
+            self.worker.wake()
 
-    def learn(self, model: str | None, counted: int, usage: Usage) -> None:
-        """Learn from a reported usage how far our count was off."""
-        if counted > 0 and usage.input > 0 and self.counter.name == "estimate":
-            raw = counted - self.correction(model)
-            self._corrections[model] = self._corrections.get(model, Correction()).learned(raw, usage.input)
+    def work(self) -> tuple[int, int]:
+        """Do all jobs that are due, here and now; how many were done, and how many failed."""
+        return work_off(self)
+
+    def jobs(self) -> list[Job]:
+        """All jobs, the next due first; those that failed too often are `parked`."""
+        return self.store.jobs()
 
     # ------------------------------------------------------------------------------------------ leases
     def hold(self, turn: LiveTurn) -> None:
@@ -281,6 +321,10 @@ def _beat(memory: weakref.ref[Memory], stop: threading.Event, pause_s: float) ->
             return
         found.beat()
         del found
+
+
+def _listeners(given: Any) -> list[Any]:
+    return [given] if callable(given) else list(given)
 
 
 def _machine() -> str:

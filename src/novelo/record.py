@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from novelo.compaction import Progress, undone
 from novelo.context.manifest import Manifest
 from novelo.context.redact import Redact
 from novelo.errors import InvalidSpec, UnknownEntry
 from novelo.messages import Message
 from novelo.stores.base import Hit, NewEntry, Receipt, StoredEntry, ThreadRow, TurnRow
-from novelo.usage import Call
+from novelo.summaries import Summary
+from novelo.usage import ThreadUsage
+from novelo.worker import Compaction
 
 if TYPE_CHECKING:
     from novelo.memory import Memory
@@ -100,9 +103,81 @@ class Record:
             raise UnknownEntry(f"turn {number}: the thread has turns 1 to {len(rows)}")
         return self.memory.unpack_manifest(rows[number - 1].manifest)
 
-    def usage(self) -> list[Call]:
-        """The ledger: one row for each model call."""
-        return [call for _, _, call in self.memory.store.calls(self.key)]
+    def usage(self) -> ThreadUsage:
+        """The ledger: one row for each model call, with `total` and sums `by("purpose")` and so on."""
+        return ThreadUsage((call for _, _, call in self.memory.store.calls(self.key)), self.owner, self.thread_id)
+
+    # ------------------------------------------------------------------------------------------ summaries
+    def compactions(self) -> list[Summary]:
+        """All versions of the thread's summary, oldest first: texts, facts, loss reports; one is `active`, or none."""
+        return self.memory.store.summaries(self.key)
+
+    @property
+    def summary(self) -> Summary | None:
+        """The summary that contexts use; None if they use none."""
+        row = self.row
+        found = None if row is None else self.memory.store.summary(row)
+        return found if found is not None and found.text else None
+
+    def compact(
+        self,
+        focus: str | None = None,
+        *,
+        redo: bool = False,
+        policy: Any = None,
+        prompt: str = "",
+        model: Any = None,
+        progress: Progress | None = None,
+    ) -> Summary | None:
+        """Summarize the older part now, whether it is due or not; the transcript stays as it is.
+
+        Args:
+            focus: what the summary should look at above all.
+            redo: make the newest summary again, from the same entries, as a new version.
+            policy: whose `summarize` stage says what is kept; None is the memory's.
+            prompt: instructions instead of ours.
+            model: who writes it, instead of the memory's summarizer.
+            progress: called with the number of requests done, and of all.
+        Returns:
+            The version that contexts use from now on; None if there is nothing to cover.
+        Raises:
+            InvalidSpec: there is no summarizer. SummaryFailed, ModelFailed: it gave no summary; nothing has changed.
+        """
+        chosen = policy if policy is not None else self._policy
+        parsed = self.memory.policy if chosen is None else self.memory.parsed(chosen)
+        return Compaction(
+            self, parsed, window=self.memory.window, force=True, redo=redo, focus=focus or "", prompt=prompt,
+            model=model, progress=progress,
+        ).run()  # fmt: skip
+
+    def undo_compaction(self) -> Summary | None:
+        """Take the newest summary back: contexts use what stood before it, and none is due before more has been said.
+
+        The text that it covered is in contexts again. Called again it goes one more step back.
+
+        Returns:
+            The version that contexts use now; None if there was nothing to take back.
+        """
+        row = self.row
+        active = None if row is None else self.memory.store.summary(row)
+        before, upto = self.compaction_before(active)
+        if row is None or active is None or upto is None:
+            return None
+        made = undone(active, before, row.head, row.turns, row.running)
+        base = self.memory.store.base_of(row, made.upto)
+        return self.memory.store.swap_summary(self.key, base, made, time.time())
+
+    def compaction_before(self, active: Summary | None) -> tuple[Summary | None, int | None]:
+        """What stood before a summary, and where that one ends; (None, None) if there is nothing to go back from."""
+        versions = {s.version: s for s in self.compactions()}
+        while active is not None and active.undone:  # it says what its base says
+            active = versions.get(active.base)
+        if active is None or not active.text:
+            return None, None
+        before = versions.get(active.base)
+        while before is not None and before.undone:
+            before = versions.get(before.base)
+        return before, active.upto
 
     # ------------------------------------------------------------------------------------------ facts
     @property

@@ -11,22 +11,28 @@ import msgspec
 
 from novelo import formats
 from novelo.context import Context, compose_source
-from novelo.errors import InvalidSpec, ThreadBusy, ThreadErased, TurnClosed, UnknownEntry
+from novelo.context.budget import Budget
+from novelo.context.sizes import Size
+from novelo.context.spec import Pipeline
+from novelo.errors import ContextTooSmall, InvalidSpec, ThreadBusy, ThreadErased, TurnClosed, UnknownEntry
 from novelo.messages import Message
 from novelo.protocol import dialect
 from novelo.record import Record
 from novelo.source import ThreadSource, entry
-from novelo.stores.base import Begun, Busy, Close, NewEntry, StoredEntry, ThreadRow
+from novelo.stores.base import Begun, Busy, Close, NewEntry, StoredEntry, ThreadRow, Work
 from novelo.transcript import Entry
 from novelo.turn import LiveTurn
 from novelo.usage import Call
+from novelo.worker import due_work
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from novelo.why import Why
+
 
 POLL_S = (0.005, 0.25)  # how often a queued turn asks again: first and longest pause
-ON_BUSY = ("queue", "reject", "interrupt")
+ON_BUSY = ("queue", "reject", "interrupt", "rollback")
 
 
 class Thread(Record):
@@ -39,8 +45,8 @@ class Thread(Record):
         Args:
             question: a text, content parts, a chat dict, or a Message of the user's.
             key: the idempotency key: the same key gives the same turn again, and never a second question.
-            on_busy: what to do while another turn is open: "queue", "reject", or "interrupt"; None is the memory's
-                rule.
+            on_busy: what to do while another turn is open: "queue", "reject", "interrupt", or "rollback" (that is
+                interrupt, and hide what the other one had); None is the memory's rule.
         """
         message = _question(question)
         if key is not None and not (isinstance(key, str) and 0 < len(key) <= 1000):
@@ -104,6 +110,7 @@ class Thread(Record):
 
     def try_begin(self, turn: LiveTurn, mode: str) -> Begun | Busy:
         """One try to open the turn."""
+        self.memory.within_limits(self)
         lease = self.memory.lease()
         if turn._resumed is not None:
             return self.memory.store.reopen(self.key, turn._resumed, lease, mode=mode)
@@ -130,13 +137,32 @@ class Thread(Record):
         close: Close | None,
         state: dict[str, Any] | None,
         calls: Sequence[Call],
+        context: Context | None = None,
     ) -> int:
-        """Write a step of an open turn."""
+        """Write a step of an open turn; the last one brings the work with it that the turn has made due."""
         lease = self.memory.lease()
-        return self.memory.store.append(
-            self.key, begun.turn.epoch, begun.turn.first, entries, lease.now,
-            close=close, state=state, calls=calls, lease_until=lease.now + lease.ttl_s, holder=lease.holder,
+        work = None if close is None or close.status == "waiting" else self._due(entries, context)
+        position = self.memory.store.append(
+            self.key, begun.turn.epoch, begun.turn.first, entries, lease.now, close=close, state=state, calls=calls,
+            work=work, lease_until=lease.now + lease.ttl_s, holder=lease.holder,
         )  # fmt: skip
+        if work is not None:
+            self.memory.wake(work)
+        for call in calls:
+            sent = None if context is None else [*context.messages("message"), *(e.message for e in entries)]
+            self.memory.tell_usage(self, call, None if context is None else context.manifest, sent)
+        return position
+
+    def _due(self, entries: Sequence[NewEntry], context: Context | None) -> Work | None:
+        policy = self.policy if context is None or context.policy is None else context.policy
+        model = None if context is None else context.manifest.model
+        window = self.memory.window_of(model) if model or self.memory.window else None
+        return due_work(self, policy, window, [(e.message.role == "user", e.tokens) for e in entries])
+
+    @property
+    def policy(self) -> Any:
+        """How contexts are composed, unless a call says otherwise."""
+        return self.memory.policy if self._policy is None else self.memory.parsed(self._policy)
 
     def keep_draft(self, begun: Begun, draft: NewEntry | None) -> bool:
         """Renew the lease of an open turn, and keep what was streamed."""
@@ -173,8 +199,33 @@ class Thread(Record):
         memory = self.memory
         dialect(provider)
         prompt = self._prompt(system, state)
-        chosen = self._policy if policy is None else policy
-        parsed = memory.policy if chosen is None else memory.parsed(chosen)
+        parsed = self.policy if policy is None else memory.parsed(policy)
+        ceilings = [memory.ceiling(model), memory.room(self, model) if memory.limits else None]
+        window = window or memory.window_of(model)
+        try:
+            return self._composed(
+                _held(parsed, ceilings), provider, model, tools, prompt, question, passages, standalone, window
+            )
+        except ContextTooSmall as error:
+            if not any(ceilings) or _too_small_anyway(parsed, error):
+                raise
+            return self._composed(  # the least that is valid, though it is more than we would have liked
+                _held(parsed, [error.needed]), provider, model, tools, prompt, question, passages, standalone, window
+            )
+
+    def _composed(
+        self,
+        parsed: Any,
+        provider: str,
+        model: str | None,
+        tools: Sequence[dict[str, Any]] | None,
+        prompt: str,
+        question: Message | None,
+        passages: Sequence[dict[str, Any]],
+        standalone: str | None,
+        window: int | None,
+    ) -> Context:
+        memory = self.memory
         with memory.store.snapshot():  # a redaction between two reads would mix what was with what is
             thread = memory.store.thread(self.key) or ThreadRow(self.key, self.owner, self.thread_id)
             opening = memory.store.range(thread, 0, thread.opening, hidden=True) if thread.opening else []
@@ -200,6 +251,7 @@ class Thread(Record):
                 system=prompt or None,
                 question=standalone,
                 passages=passages,
+                summary=memory.store.summary(thread) if thread.summary else None,
             )
 
     def _prompt(self, system: Any, state: dict[str, Any] | None) -> str:
@@ -297,11 +349,32 @@ class Thread(Record):
         self.store_messages([edited], hide_from=position)
         return self
 
+    def why(self, text: str, policy: Any = None) -> Why:
+        """Who said something, what took it out of the context, and whether a summary still carries it."""
+        from novelo.why import why
+
+        return why(self, text, policy)
+
     def export_file(self, path: str | Path, kind: str = "novelo") -> int:
         """Write the thread to a file; see `novelo.portable`. Returns the number of messages."""
         from novelo.portable import export_file
 
         return export_file([self], path, kind)
+
+
+def _held(policy: Any, ceilings: Sequence[int | None]) -> Any:
+    """The policy with a budget behind it, where a ceiling is known."""
+    known = [c for c in ceilings if c]
+    if not known:
+        return policy
+    stages = policy.stages if isinstance(policy, Pipeline) else (policy,)
+    return Pipeline((*stages, Budget(Size(min(known), "tokens"))))
+
+
+def _too_small_anyway(policy: Any, error: ContextTooSmall) -> bool:
+    """Whether the policy's own budget is what cannot be kept."""
+    stages = policy.stages if isinstance(policy, Pipeline) else (policy,)
+    return any(isinstance(s, Budget) and (s.high_tokens(None) or error.needed) < error.needed for s in stages)
 
 
 class _Asked:

@@ -11,17 +11,20 @@ next context is valid. Nothing is locked and no connection is held while the mod
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from novelo import formats
+from novelo.asking import ModelRequest
 from novelo.context import Context
 from novelo.errors import InvalidMessage, LeaseLost, NoveloError, ThreadErased, TurnClosed
 from novelo.formats.reply import StreamReader, read_reply
 from novelo.messages import Message, Usage, is_blank
+from novelo.models.base import stream
+from novelo.models.failures import is_overflow, shorter
 from novelo.stores.base import Begun, Close, NewEntry, TurnRow
 from novelo.usage import Call
 
@@ -59,6 +62,9 @@ class LiveTurn:
         self._first_token_at: float | None = None
         self._open_calls: list[str] = []
         self._answered = False
+        self._purpose = "reply"
+        self._shrunk = False
+        self._last: Message | None = None
 
     # ------------------------------------------------------------------------------------------ begin and end
     def __enter__(self) -> LiveTurn:
@@ -163,6 +169,62 @@ class LiveTurn:
         self._first_token_at = None
         return self.context.messages(form)
 
+    def shrunk(self, error: BaseException, form: str = "openai", **more: Any) -> Any:
+        """A shorter context, after a provider refused the last one as too long; once in a turn.
+
+        What the refusal says of the model's window is kept in mind for the next turns.
+
+        Args:
+            error: what the provider's SDK raised; it is raised again if it says something else, or if nothing shorter
+                is valid: the same request is never sent again.
+            form, more: as for `messages`.
+        """
+        sent = self.context
+        if sent is None or self._shrunk or not is_overflow(error):
+            raise error
+        self._shrunk = True
+        memory, model = self.thread.memory, more.get("model")
+        memory.learn_ceiling(model, shorter(error, sent.tokens))
+        asked_at = self._asked_at
+        messages = self.messages(form, **more)
+        assert self.context is not None
+        if self.context.tokens >= sent.tokens:
+            raise error
+        self._purpose, self._asked_at = "retry", asked_at or self._asked_at
+        return messages
+
+    def ask(self, model: Any, *, on_text: Callable[[str], None] | None = None, **more: Any) -> Message:
+        """Compose, ask a model of ours (`novelo.model(...)`), store the answer; a refused context is shortened once.
+
+        Args:
+            model: anything with `complete(request)`.
+            on_text: called with each piece of a streamed answer.
+            more: as for `messages`; `tools` reach the model too.
+        Returns:
+            The answer, which may call tools: add their results, and ask again.
+        """
+        messages = self.messages("openai", **more)
+        try:
+            return self._asked(model, messages, on_text, more)
+        except Exception as error:
+            if self._stream is not None and not is_blank(self._stream.message(partial=True)):
+                raise
+            self._stream = None
+            messages = self.shrunk(error, "openai", **more)
+        return self._asked(model, messages, on_text, more)
+
+    def _asked(self, model: Any, messages: Any, on_text: Callable[[str], None] | None, more: dict[str, Any]) -> Message:
+        request = ModelRequest(
+            messages, tools=tuple(more.get("tools") or ()), model=more.get("model"), purpose=self._purpose,
+            stream=on_text is not None, passages=tuple(more.get("passages") or ()),
+        )  # fmt: skip
+        if on_text is None:
+            return self.reply(model.complete(request))
+        for piece in self.stream(stream(model, request)):
+            on_text(piece)
+        assert self._last is not None
+        return self._last
+
     def history(self, form: str = "openai", **more: Any) -> Any:
         """The context without the newest question and without the system message, for prompts with a place for each."""
         context = self.thread.compose(state=self._now_state(), **more)
@@ -256,7 +318,7 @@ class LiveTurn:
         self.thread.keep_draft(begun, draft)
 
     def _finish(self, reader: StreamReader) -> None:
-        message = self._authored(reader.message(), reader.model)
+        message = self._last = self._authored(reader.message(), reader.model)
         self._stream = None
         if message.tool_calls:
             self._step(message, reader.usage, reader.model)
@@ -330,7 +392,7 @@ class LiveTurn:
         begun = self._open()
         state = self._state if self._state is not None and self._state != self._given_state else None
         try:
-            self.thread.append_step(begun, entries, close, state, calls)
+            self.thread.append_step(begun, entries, close, state, calls, self.context)
         except (LeaseLost, ThreadErased):
             self._let_go()
             raise
@@ -341,28 +403,18 @@ class LiveTurn:
         return None if self.context is None else self.thread.memory.pack_manifest(self.context.manifest)
 
     def _call(self, usage: Usage | None, model: str | None, message: Message) -> Call:
-        now = time.monotonic()
-        latency = None if self._asked_at is None else now - self._asked_at
-        first = (
-            None if self._first_token_at is None or self._asked_at is None else self._first_token_at - self._asked_at
-        )
+        now, asked = time.monotonic(), self._asked_at
+        first = self._first_token_at
         self._asked_at = None
-        context = self.context.tokens if self.context is not None else 0
-        if usage is None:
-            return Call(
-                "reply",
-                model,
-                context,
-                self.thread.memory.count(message),
-                latency_s=latency,
-                first_token_s=first,
-                estimated=True,
-            )
-        self.thread.memory.learn(model, context, usage)
-        return Call(
-            "reply", model, usage.input, usage.output, usage.cache_read, usage.cache_write, usage.reasoning,
-            latency, first, raw=usage.raw,
+        counted = self.context.tokens if self.context is not None else 0
+        if usage is not None:
+            self.thread.memory.learn(model, counted, usage)
+        purpose, self._purpose = self._purpose, "reply"
+        made: Call = self.thread.memory.call(
+            purpose, model, usage, counted, message,
+            None if asked is None else now - asked, None if asked is None or first is None else first - asked,
         )  # fmt: skip
+        return made
 
     def _unanswered(self) -> list[str]:
         """Calls of the turn's last step that have no result yet."""

@@ -132,11 +132,11 @@ class Wire:
 
     def assemble(self, opening: Sequence[Entry], turns: Sequence[Turn]) -> list[Entry]:
         """The whole list: the opening, then turns, oldest first; joined and hoisted where the dialect wants it."""
-        body: list[Entry] = []
-        last = len(turns) - 1
+        head = [e for e in opening if e.message.role == "system"]
+        body = [e for e in opening if e.message.role != "system"]  # a summary
+        last, opens = len(turns) - 1, not body
         for i, turn in enumerate(turns):
-            body.extend(self.turn(turn, i == last, i == 0))
-        head = list(opening)
+            body.extend(self.turn(turn, i == last, i == 0 and opens))
         if not self.rules.system_inside and any(e.message.role == "system" for e in body):
             head, body = self._hoisted(head, body)
         if self.rules.one_system and len(head) > 1:

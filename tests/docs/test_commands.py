@@ -103,3 +103,26 @@ def test_a_failed_export_leaves_the_old_file(run, tmp_path):
     for wrong in (("export", "t1", "--kind", "nope", "-o", str(kept)), ("export", "t9", "-o", str(kept))):
         assert run(*wrong).returncode in (1, 2)
         assert kept.read_text() == "precious"
+
+
+def test_usage_sums_and_draws(run):
+    """What was spent is told by turn, day or call, as a table with bars and as JSON; no call is counted twice."""
+    run("chat", "--thread", "t1", given="Meu nome é Ana.\nQual é o meu nome?\n")
+    told = run("usage", "t1", "--by", "turn")
+    assert told.returncode == 0, told.stderr
+    assert re.search(r"^ 2 +1 ", told.stdout, re.M)
+    assert re.search("tokens a turn  [▁▂▃▄▅▆▇█]{2}  most ", told.stdout)
+    assert "tokens a day" in run("usage", "--days", "2", "--by", "day").stdout
+    found = json.loads(run("usage", "--json", "--by", "purpose").stdout)
+    assert [row["purpose"] for row in found["rows"]] == ["reply"]
+    calls = json.loads(run("usage", "t1", "--json", "--by", "call").stdout)
+    assert sum(call["input"] for call in calls["rows"]) == calls["total"]["input"] == found["total"]["input"]
+    assert calls["total"]["calls"] == 2
+    assert json.loads(run("usage", "--owner", "nobody", "--json").stdout)["total"]["calls"] == 0
+    assert run("usage", "--owner", "nobody").returncode == 0
+    assert run("usage", "t9").returncode == 1
+    assert run("usage", "--by", "colour").returncode == 2
+    assert run("usage", "--days", "0").returncode == 2
+    shown = run("chat", "-c", given="/usage\n").stdout
+    assert "purpose" in shown
+    assert "$0.00" in shown

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import msgspec
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -10,9 +12,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from fix_stores import new
 from novelo.errors import StoreError
 from novelo.messages import Message
-from novelo.stores.base import Begun, Busy, Close, Lease
+from novelo.stores.base import PARKED, Begun, Busy, Close, Lease, Work
 from novelo.stores.reference import ReferenceStore
 from novelo.stores.sqlite import Database, SQLiteStore
+from novelo.summaries import Summary
 from novelo.usage import Call
 
 NAMES = [("", "a"), ("", "b"), ("ana", "a"), ("ana", "c")]
@@ -32,6 +35,7 @@ class TwoStores(RuleBasedStateMachine):
         self.stores = [ReferenceStore(), SQLiteStore(Database(""))]
         self.now = 1000.0
         self.turns = []  # (name, epoch, first), newest last
+        self.jobs, self.claims = [[], []], 0
 
     def teardown(self):
         """Close both."""
@@ -61,7 +65,8 @@ class TwoStores(RuleBasedStateMachine):
         """Time passes; sometimes longer than a lease."""
         self.now += seconds
 
-    @rule(name=names, text=texts, key=st.sampled_from([None, "k1", "k2"]), mode=st.sampled_from(["queue", "interrupt"]),
+    @rule(name=names, text=texts, key=st.sampled_from([None, "k1", "k2"]),
+          mode=st.sampled_from(["queue", "interrupt", "rollback"]),
           holder=st.sampled_from(["me", "you"]), hide_from=st.none() | places)  # fmt: skip
     def begin(self, name, text, key, mode, holder, hide_from):
         """Ask something."""
@@ -88,7 +93,8 @@ class TwoStores(RuleBasedStateMachine):
         name, epoch, first = self.turns[max(-1 - back, -len(self.turns))]
         self.both(lambda s, k: s.append(
             k(name), epoch, first, [new(t, role) for t in said], self.now, state=state, holder="me",
-            close=None if close is None else Close(close, b"{}"), calls=[Call(input=3)], lease_until=self.now + 30,
+            close=None if close is None else Close(close, b"{}"),
+            calls=[Call(input=3, cost=Decimal("0.25"))], lease_until=self.now + 30,
         ))  # fmt: skip
 
     @precondition(lambda self: self.turns)
@@ -134,6 +140,65 @@ class TwoStores(RuleBasedStateMachine):
         """Hide or show."""
         self.both(lambda s, k: s.hide(k(name), [(start, start + size)], on, self.now))
 
+    @rule(name=names, upto=places, undo=st.booleans(), stale=st.sampled_from(["", "hidden", "version", "content"]))
+    def summarize(self, name, upto, undo, stale):
+        """Swap a summary in, or one that takes the newest back; sometimes from a base that does not stand."""
+
+        def act(store, key):
+            row = store.thread(key(name))
+            if row is None:
+                return None
+            base = store.base_of(row, min(upto, row.head))
+            if stale:
+                spoilt = {"hidden": {"hidden": (*base.hidden, (0, 1))}, "version": {"summary": base.summary + 1},
+                          "content": {"content_version": base.content_version + 1}}[stale]  # fmt: skip
+                base = msgspec.structs.replace(base, **spoilt)
+            old = store.summary(row)
+            made = Summary(base=base.summary, upto=base.upto, text=f"to {base.upto}", since=base.upto)
+            if undo and old is not None:
+                made = msgspec.structs.replace(old, undone=old.version, base=old.base)
+            calls = [Call("summary", cost=Decimal("0.1"))]
+            return store.swap_summary(key(name), base, made, self.now, calls)
+
+        self.both(act)
+
+    @rule(name=names, later=st.sampled_from([0.0, 40.0]))
+    def ask(self, name, later):
+        """Ask for a job."""
+
+        def act(store, key):
+            if store.thread(key(name)) is not None:
+                store.ask(key(name), Work("compact", self.now + later, "spec"), self.now)
+
+        self.both(act)
+
+    @rule(limit=st.integers(1, 2), name=st.none() | names)
+    def claim(self, limit, name):
+        """Take jobs."""
+        self.claims += 1
+        lease = self.lease(f"w{self.claims}")
+        self.jobs = [s.claim(lease, limit, None if name is None else s.key_of(*name)) for s in self.stores]
+        one, two = ([msgspec.structs.replace(j, key=b"") for j in jobs] for jobs in self.jobs)
+        assert sorted(one, key=str) == sorted(two, key=str) or name is None
+
+    @precondition(lambda self: len(self.jobs[0]) == 1 == len(self.jobs[1]))
+    @rule(how=st.sampled_from(["finish", "renew", "put off", "park"]))
+    def job(self, how):
+        """Go on with a job, or end it; perhaps another one has it by now."""
+        if self.jobs[0][0].thread_id != self.jobs[1][0].thread_id:
+            return
+        jobs = dict(zip(map(id, self.stores), (one[0] for one in self.jobs), strict=True))
+
+        def act(store, key):
+            job = jobs[id(store)]
+            if how == "finish":
+                return store.finish(job, self.now)
+            if how == "renew":
+                return store.renew(job, self.now + 30)
+            return store.put_off(job, PARKED if how == "park" else self.now + 5, "Error")
+
+        self.both(act)
+
     @rule(name=names, position=places, text=st.none() | texts)
     def rewrite(self, name, position, text):
         """Delete or redact."""
@@ -173,6 +238,9 @@ def _everything(store):
         key = store.key_of(*name)
         row = store.thread(key)
         out.append([_comparable(row), store.state(key), store.pins(key), _comparable(store.turns(key))])
+        out += [store.summaries(key), None if row is None else store.summary(row)]
+        out += [[msgspec.structs.replace(j, key=b"") for j in store.jobs(key)], store.spent(key, "", 0.0)]
+        out += [store.spent(None, name[0], since) for since in (0.0, 1030.0)]
         if row is not None:
             entries = store.range(row, 0, 99, hidden=True)
             assert [e.position for e in entries] == list(range(row.head))

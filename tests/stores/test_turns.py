@@ -27,7 +27,9 @@ def test_steps_are_there_as_they_are_appended(hand):
     assert hand.texts() == ["q", "step"]
     assert hand.store.turns(hand.key)[0].last == 1
     assert hand.append(begun, close="failed") == 2
-    assert hand.store.turns(hand.key)[0] == hand.store.turns(hand.key)[0].__class__(0, 1, "failed", None, 1, 1000.0)
+    assert hand.store.turns(hand.key)[0] == hand.store.turns(hand.key)[0].__class__(
+        0, 1, "failed", None, 1, 1000.0, number=1
+    )
 
 
 def test_a_live_turn_keeps_others_out(hand):

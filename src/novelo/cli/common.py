@@ -40,6 +40,13 @@ def default_database() -> str:
     return os.environ.get("DATABASE_URL") or str(database_path())
 
 
+def default_model() -> str:
+    """The model of the environment, as the tutorials set it; the offline one without a key."""
+    if os.environ.get("OPENAI_API_KEY") and os.environ.get("MODEL_NAME"):
+        return f"openai:{os.environ['MODEL_NAME']}"
+    return "offline"
+
+
 def open_database(given: str | None, *, must_exist: bool = False, **options: Any) -> novelo.Memory:
     """The memory of a path or address; None is the user's own.
 

@@ -1,4 +1,4 @@
-"""Commands that look: threads, show, search, context, usage."""
+"""Commands that look: threads, show, search, context."""
 
 from __future__ import annotations
 
@@ -179,39 +179,6 @@ def context(
     out = console()
     out.print(picture(found, out.width))
     out.print(found.explain(), markup=False)
-
-
-def usage(
-    thread_id: Annotated[str | None, typer.Argument(help="A thread's id; all threads without one.")] = None,
-    database: Database = None,
-    owner: Annotated[str | None, typer.Option(help="Only this owner's.")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Show the ledger: one row for each model call.
-
-    Example: novelo usage t1 --json
-    """
-    with open_database(database, must_exist=True) as memory:
-        if thread_id is not None:
-            thread = find_thread(memory, thread_id, owner or "")
-            rows = [(thread.owner, thread.thread_id, call) for call in thread.usage()]
-        else:
-            rows = memory.usage(owner)
-    if as_json:
-        return print_json([{"owner": o, "thread_id": t, "call": c} for o, t, c in rows])
-    from rich.table import Table
-
-    table = Table(box=None, padding=(0, 1))
-    for name in ("thread", "purpose", "model", "input", "cached", "output", ""):
-        table.add_column(name, justify="right" if name in ("input", "cached", "output") else "left")
-    for _, name, call in rows:
-        note = "estimated" if call.estimated else ""
-        table.add_row(
-            name, call.purpose, call.model or "", str(call.input), str(call.cache_read), str(call.output), note
-        )
-    totals = [str(sum(getattr(c, n) for _, _, c in rows)) for n in ("input", "cache_read", "output")]
-    table.add_row("all", "", "", *totals, "", style="bold")
-    console().print(table)
 
 
 def _moment(seconds: float) -> str:

@@ -17,9 +17,11 @@ from novelo.context.draft import Desk, Draft, Pulled, Source
 from novelo.context.listing import ListSource, OtherForm
 from novelo.context.manifest import Manifest, explain, left_out, ranges
 from novelo.context.spec import Pipeline, Policy, name_of, parse
+from novelo.context.summary import PLACE
 from novelo.errors import InvalidContext, InvalidSpec
 from novelo.messages import Message, is_blank
 from novelo.protocol import check_messages, dialect
+from novelo.summaries import Summary
 from novelo.tokens import TextCounter, count_message, count_tools
 from novelo.tokens import counter as counter_of
 from novelo.transcript import Entry, Step, Turn, TurnReader
@@ -47,6 +49,7 @@ class Context:
         self.entries = tuple(entries)
         self.manifest = manifest
         self.form = form
+        self.policy: Policy | None = None
 
     @property
     def tokens(self) -> int:
@@ -87,6 +90,7 @@ def compose(
     counter: Any = "estimate",
     tools: Sequence[dict[str, Any]] | None = None,
     window: int | None = None,
+    summary: Summary | None = None,
 ) -> Context:
     """The context of the next call from a plain list.
 
@@ -99,6 +103,7 @@ def compose(
         counter: "estimate", "o200k", "cl100k", or a function text -> tokens.
         tools: tool definitions, counted with the context.
         window: tokens of the model's window, for budgets in per cent.
+        summary: what stands for the older part, for a policy that summarizes; see `novelo.compaction`.
     Raises:
         InvalidSpec, InvalidMessage: the policy or a message makes no sense.
         ContextTooSmall: a budget cannot be kept.
@@ -120,6 +125,7 @@ def compose(
             tools=tools,
             window=window,
             form=source.form,
+            summary=summary,
         )
 
     pins = list(pins)
@@ -146,6 +152,7 @@ def compose_source(
     system: str | None = None,
     question: str | None = None,
     passages: Sequence[dict[str, Any]] = (),
+    summary: Summary | None = None,
 ) -> Context:
     """The context from anything that can be read backwards; see `compose`.
 
@@ -153,6 +160,7 @@ def compose_source(
         opening: the entries at the head: system messages of the thread, or the one given with the call (position -1).
         fixed_tokens: tokens of what is added to the call besides tools (passages).
         correction: tokens to add, learnt from reported usage.
+        summary: the thread's summary in use, for a policy that summarizes.
     """
     reader = TurnReader(written_results="" if dialect(provider).tools else WRITTEN_RESULT)
     tool_tokens = count_tools(list(tools), counter) if tools else 0
@@ -165,12 +173,13 @@ def compose_source(
         correction=correction,
         window=window,
         pinned=frozenset(pins),
+        summary=summary,
     )
     desk.log.singles.update((e.position, "says nothing") for e in opening if is_blank(e.message))
     opening = tuple(e for e in opening if not is_blank(e.message))
     draft = Draft(opening, Pulled(reader.newest_first(source.newest_first())), desk, source.begin)
     if pins:
-        draft = draft.anchored(_pinned(source, reader, desk.pinned))
+        draft = draft.anchored(desk.turns_at(sorted(desk.pinned)))
     draft = _run(policy, draft)
     turns = draft.in_order()
     entries = desk.wire.assemble(draft.opening, turns)
@@ -187,7 +196,9 @@ def compose_source(
         passages=list(passages),
         **facts,
     )
-    return Context(entries, manifest, form)
+    context = Context(entries, manifest, form)
+    context.policy = policy
+    return context
 
 
 def _run(policy: Policy, draft: Draft) -> Draft:
@@ -225,18 +236,6 @@ def _from_list(result: Any, draft: Draft, name: str) -> Draft:
     return Draft(tuple(entries[:head]), tuple(turns), draft.desk, draft.start, draft.anchors)
 
 
-def _pinned(source: Source, reader: TurnReader, pinned: frozenset[int]) -> list[Turn]:
-    """Turns reduced to their question and the steps that hold a pinned entry."""
-    out = []
-    for chunk in source.around(sorted(pinned)):
-        turn = TurnReader(written_results=reader.written).build(list(chunk))
-        if turn is not None:
-            steps = tuple(s for s in turn.steps if any(e.position in pinned for e in s.entries))
-            if steps or (turn.user is not None and turn.user.position in pinned):
-                out.append(Turn(turn.user, steps))
-    return out
-
-
 def _verify(entries: Sequence[Entry], desk: Desk, turns: Sequence[Turn]) -> None:
     """Nothing leaves that the provider would refuse. An empty thread gives an empty context."""
     found = check_messages([e.message for e in entries], desk.wire.rules)
@@ -257,8 +256,16 @@ def _manifest(draft: Draft, turns: Sequence[Turn], entries: Sequence[Entry], too
     kept |= {e.position for t in turns for e in t.entries if e.made and e.changed != "made"}
     spans = ranges(sorted(kept))
     system = sum(desk.tokens(e) for e in entries if e.message.role == "system")
-    body = sum(desk.tokens(e) for e in entries if e.message.role != "system")
-    tokens = {"system": system, "tools": tools, "passages": fixed, "messages": body, "correction": desk.correction}
+    told = sum(desk.tokens(e) for e in draft.opening if e.message.role != "system")
+    body = sum(desk.tokens(e) for e in entries if e.message.role != "system") - told
+    tokens = {
+        "system": system,
+        "summary": told,
+        "tools": tools,
+        "passages": fixed,
+        "messages": body,
+        "correction": desk.correction,
+    }
     tokens = {name: n for name, n in tokens.items() if n}
     tokens["total"] = sum(tokens.values())
     if desk.log.budget is not None:
@@ -268,6 +275,7 @@ def _manifest(draft: Draft, turns: Sequence[Turn], entries: Sequence[Entry], too
         "kept": spans,
         "left_out": left_out(spans, desk.source.end, desk.log),
         "changed": [(e.position, e.changed) for e in entries if e.changed and e.changed != "made" and e.position >= 0],
-        "made": sum(e.made for e in entries),
+        "made": sum(e.made and e.position != PLACE for e in entries),
+        "summary": desk.log.summary,
         "tokens": tokens,
     }

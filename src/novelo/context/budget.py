@@ -12,7 +12,7 @@ that much was said. The grid needs no stored state: it follows from sums that ne
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from novelo.context.draft import Draft
 from novelo.context.sizes import Size
@@ -59,6 +59,7 @@ class Budget:
         desk = draft.desk
         high = self._tokens(self.high, desk.window) - self.reserve
         desk.log.budget = high
+        draft = self._with_room(draft, high)
         anchored = {turn.start: desk.cost(turn, newest=False) for turn in draft.anchors}
         fixed = desk.fixed_tokens + desk.correction + sum(map(desk.tokens, draft.opening)) + sum(anchored.values())
         kept: list[Turn] = []
@@ -66,6 +67,8 @@ class Budget:
         for turn in draft.turns:
             cost = desk.cost(turn, newest=not kept) - anchored.get(turn.start, 0)
             if total + cost > high:
+                if kept and self.low is None:
+                    kept += self._filled(draft, turn, high - total)
                 break
             kept.append(turn)
             total += cost
@@ -78,6 +81,41 @@ class Budget:
         if not kept:
             kept = [self._newest_cut(draft, turn, fixed - anchored.get(turn.start, 0), high)]
         return draft.newest(kept, str(self))
+
+    def _filled(self, draft: Draft, turn: Turn, room: int) -> list[Turn]:
+        """What still fits of the first turn that does not: its question and its newest steps, or nothing.
+
+        An older turn of an agent is mostly tool results; its question and its answer often fit where it does not.
+        """
+        desk = draft.desk
+        if turn.user is None or len(turn.steps) < 2 or any(turn.start == a.start for a in draft.anchors):
+            return []
+        for first in range(1, len(turn.steps)):
+            part = Turn(turn.user, turn.steps[first:])
+            if desk.cost(part, newest=False) <= room:
+                desk.log.cut(turn.user.position + 1, part.steps[0].head.position, str(self))
+                return [part]
+        return []
+
+    def high_tokens(self, window: int | None) -> int | None:
+        """The high mark in tokens; None where it is in per cent of a window that is not known."""
+        if self.high.unit == "%" and not (self.window or window):
+            return None
+        return self._tokens(self.high, window) - self.reserve
+
+    def _with_room(self, draft: Draft, high: int) -> Draft:
+        """The draft, without its summary where that leaves no room for the newest question and step."""
+        told = [e for e in draft.opening if e.made]
+        newest = next(iter(draft.turns), None) if told else None
+        if newest is None:
+            return draft
+        desk = draft.desk
+        least = desk.cost(Turn(newest.user, newest.steps[-1:]), newest=True)
+        least += sum(desk.cost(turn, newest=False) for turn in draft.anchors)
+        if desk.fixed_tokens + desk.correction + sum(map(desk.tokens, draft.opening)) + least <= high:
+            return draft
+        desk.log.summary = 0
+        return replace(draft, opening=tuple(e for e in draft.opening if not e.made))
 
     def _tokens(self, size: Size, window: int | None) -> int:
         if size.unit == "tokens":

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from novelo.messages import Message
+from novelo.summaries import Summary
 from novelo.transcript import Entry, Step, Turn, TurnReader
 from novelo.wire import Wire
 
@@ -72,6 +73,7 @@ class Log:
     cuts: list[tuple[int, int, str]] = field(default_factory=list)
     singles: dict[int, str] = field(default_factory=dict)
     budget: int | None = None
+    summary: int = 0
 
     def cut(self, start: int, stop: int, why: str) -> None:
         """Note that everything in a range is out, unless an anchor keeps it."""
@@ -92,6 +94,7 @@ class Desk:
         window: tokens of the model's whole window, if known.
         reader: reads entries into turns, and remembers late results.
         pinned: positions that must stay.
+        summary: the thread's summary, for the stage that uses it.
     """
 
     source: Source
@@ -102,6 +105,7 @@ class Desk:
     correction: int = 0
     window: int | None = None
     pinned: frozenset[int] = frozenset()
+    summary: Summary | None = None
     log: Log = field(default_factory=Log)
     question: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
@@ -119,6 +123,17 @@ class Desk:
     def step_cost(self, step: Step) -> int:
         """Tokens of a step as it will be sent."""
         return sum(self.tokens(entry) for entry in self.wire.step(step))
+
+    def turns_at(self, positions: Sequence[int]) -> list[Turn]:
+        """Turns reduced to their question and the steps in which the positions stand."""
+        wanted, out = frozenset(positions), []
+        for chunk in self.source.around(sorted(wanted)) if wanted else ():
+            turn = TurnReader(written_results=self.reader.written).build(list(chunk))
+            if turn is not None:
+                steps = tuple(s for s in turn.steps if any(e.position in wanted for e in s.entries))
+                if steps or (turn.user is not None and turn.user.position in wanted):
+                    out.append(Turn(turn.user, steps))
+        return out
 
     def first_turns(self, number: int) -> list[Turn]:
         """The first turns with a question, oldest first; what stands before the first question is passed over."""

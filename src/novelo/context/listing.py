@@ -58,6 +58,7 @@ class ListSource:
         self._written = written
         self._known: dict[int, Entry] = {}
         self._sums: list[int] | None = None
+        self._tallies: dict[str | None, list[int]] = {}
         self.end = len(self._given)
         self.begin = 0
         while self.begin < self.end and self.entry(self.begin).message.role == "system":
@@ -110,6 +111,10 @@ class ListSource:
             out.append([self.entry(i) for i in range(first, last)])
         return out
 
+    def upto(self, end: int) -> Prefix:
+        """The same list as it was when it had `end` messages; what was converted and counted is shared."""
+        return Prefix(self, end)
+
     def position_of(self, name: int | str) -> int:
         """The position of a message by its place or its id.
 
@@ -141,16 +146,25 @@ class ListSource:
     @property
     def tokens_total(self) -> int:
         """Tokens of all messages behind the opening; all are counted once."""
-        return self._running()[-1]
+        return self.running()[-1]
 
     def tokens_before(self, entry: Entry) -> int:
         """Tokens of the messages between the opening and this entry."""
-        return self._running()[entry.position - self.begin]
+        return self.running()[entry.position - self.begin]
 
-    def _running(self) -> list[int]:
+    def running(self) -> list[int]:
+        """Sums of tokens: item k is what the first k messages behind the opening have together."""
         if self._sums is None:
             self._sums = [0, *accumulate(map(self._tokens, self.oldest_first()))]
         return self._sums
+
+    def tally(self, role: str | None = None) -> list[int]:
+        """Sums of messages, of one role or all: item k counts the first k behind the opening, without made ones."""
+        found = self._tallies.get(role)
+        if found is None:
+            counted = (role in (None, e.message.role) and not self._is_made(e) for e in self.oldest_first())
+            found = self._tallies[role] = [0, *accumulate(map(int, counted))]
+        return found
 
     def _tokens(self, entry: Entry) -> int:
         if entry.tokens < 0:
@@ -162,6 +176,59 @@ class ListSource:
         return isinstance(content, str) and (
             content in MADE or (bool(self._written) and content.startswith(self._written))
         )
+
+
+class Prefix:
+    """The first messages of a list, as a source: what the list was before the rest was said.
+
+    Example: a list of 100 messages read at each of its 50 replies -> 50 prefixes, and every message is converted and
+    counted once.
+    """
+
+    def __init__(self, whole: ListSource, end: int) -> None:
+        self._whole = whole
+        self.begin = min(whole.begin, end)
+        self.end = end
+
+    def opening(self) -> list[Entry]:
+        """The system messages at the head."""
+        return [self._whole.entry(i) for i in range(self.begin)]
+
+    def newest_first(self) -> Iterator[Entry]:
+        """Entries from the end of the prefix down to `begin`."""
+        return map(self._whole.entry, range(self.end - 1, self.begin - 1, -1))
+
+    def oldest_first(self) -> Iterator[Entry]:
+        """Entries from `begin` up to the end of the prefix."""
+        return map(self._whole.entry, range(self.begin, self.end))
+
+    def around(self, positions: Sequence[int]) -> list[list[Entry]]:
+        """The entries of the turns in which the positions stand, as far as the prefix goes."""
+        inside = [p for p in positions if p < self.end]
+        return [[e for e in chunk if e.position < self.end] for chunk in self._whole.around(inside)]
+
+    @property
+    def turn_count(self) -> int:
+        """User messages in the prefix; made ones do not count."""
+        return self._whole.tally("user")[self.end - self.begin]
+
+    @property
+    def message_count(self) -> int:
+        """Messages behind the opening; made ones do not count."""
+        return self._whole.tally()[self.end - self.begin]
+
+    def messages_before(self, entry: Entry) -> int:
+        """Messages between the opening and this entry; made ones do not count."""
+        return self._whole.tally()[entry.position - self.begin]
+
+    @property
+    def tokens_total(self) -> int:
+        """Tokens of the prefix behind the opening."""
+        return self._whole.running()[self.end - self.begin]
+
+    def tokens_before(self, entry: Entry) -> int:
+        """Tokens of the messages between the opening and this entry."""
+        return self._whole.running()[entry.position - self.begin]
 
 
 def _form_of(given: Sequence[Any], long: bool) -> str:

@@ -22,6 +22,7 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
         changed: [position, rule] for every entry that went in altered.
         made: messages that we made up to keep the list valid.
         tokens: by part: system, tools, passages, messages, total; and `budget` if one applied.
+        summary: the version that stood for older entries, 0 for none.
         system: the system prompt, if it was given with the call.
         question: the standalone question, where one was made; passages: what was retrieved for it.
     """
@@ -35,6 +36,7 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     changed: list[tuple[int, str]] = []
     made: int = 0
     tokens: dict[str, int] = {}
+    summary: int = 0
     system: str | None = None
     question: str | None = None
     passages: list[dict[str, Any]] = []
@@ -91,6 +93,8 @@ def explain(manifest: Manifest) -> str:
     lines.append(
         f"{total} tokens by {manifest.counter}" + (f" of {budget}" if budget else "") + (f" ({parts})" if parts else "")
     )
+    if manifest.summary:
+        lines.append(f"in: summary {manifest.summary}")
     if manifest.kept:
         lines.append("in: " + ", ".join(_span(a, b) for a, b in manifest.kept))
     lines += [f"out: {_span(a, b)}, by {why}" for a, b, why in manifest.left_out]

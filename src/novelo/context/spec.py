@@ -20,6 +20,7 @@ from novelo.context.ends import DropOldest, Ends
 from novelo.context.media import StripMedia
 from novelo.context.redact import Redact
 from novelo.context.sizes import Size, size
+from novelo.context.summary import FLOOR, LEDGER, PROSE, Summarize, keep_of
 from novelo.context.tools import ClearTools
 from novelo.context.window import Window
 from novelo.errors import InvalidSpec
@@ -61,7 +62,9 @@ class Pipeline:
 
 def name_of(policy: Policy) -> str:
     """The name under which a policy stands in a manifest."""
-    if isinstance(policy, (Buffer, Window, Budget, Ends, DropOldest, ClearTools, StripMedia, Redact, Pipeline)):
+    if isinstance(
+        policy, (Buffer, Window, Budget, Ends, DropOldest, ClearTools, StripMedia, Redact, Summarize, Pipeline)
+    ):
         return str(policy)
     return getattr(policy, "__name__", None) or type(policy).__name__
 
@@ -106,6 +109,8 @@ USAGE = {
     "budget": "use budget:8000, budget:8000,low=4000, or budget:80%,window=128000; reserve=1000 leaves room to reply",
     "ends": "use ends:first=1,last=3",
     "drop_oldest": "use drop_oldest:2messages",
+    "summarize": "use summarize:20messages,keep=6 (messages, turns, tokens, or 80%,window=128000; a/b for either, "
+    "a&b for both); form=single, size=400, facts=400, floor=50%, refuse",
     "clear_tools": "use clear_tools:keep=3",
     "strip_media": "use strip_media:keep=1turn",
     "redact": "use redact:secrets,cards,emails; the word question masks the newest question too",
@@ -143,6 +148,23 @@ def _drop_oldest(items: _Items) -> Policy:
     return DropOldest(_head(items, "messages", ("messages", "turns")))
 
 
+def _summarize(items: _Items) -> Policy:
+    items.only("keep", "form", "size", "facts", "floor", "window", words=True)
+    unknown = [w for w in items.words if w not in ("pair", "single", "refuse")]
+    if unknown:
+        raise InvalidSpec(f"policy 'summarize': does not know {', '.join(unknown)}; {USAGE['summarize']}")
+    trigger = tuple(
+        tuple(size(text.strip(), "messages", what="summarize trigger") for text in group.split("&"))
+        for group in (items.head or "20messages").split("/")
+    )
+    form = items.text("form") or next((w for w in items.words if w != "refuse"), "pair")
+    floor = size(items.text("floor") or FLOOR, "%", ("%",), least=0, what="summarize floor")
+    return Summarize(
+        trigger, keep_of(items.text("keep"), trigger), form, items.number("size", PROSE),
+        items.number("facts", LEDGER), floor.number, "refuse" in items.words, items.number("window", 0) or None,
+    )  # fmt: skip
+
+
 def _clear_tools(items: _Items) -> Policy:
     items.only("keep", "exclude", head=False)
     return ClearTools(items.number("keep", 3), tuple(items.named.get("exclude", ())))
@@ -168,6 +190,7 @@ STAGES: dict[str, Callable[[_Items], Policy]] = {
     "budget": _budget,
     "ends": _ends,
     "drop_oldest": _drop_oldest,
+    "summarize": _summarize,
     "clear_tools": _clear_tools,
     "strip_media": _strip_media,
     "redact": _redact,

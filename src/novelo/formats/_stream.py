@@ -14,7 +14,7 @@ import msgspec
 
 from novelo.errors import InvalidMessage, ModelFailed
 from novelo.formats._reply import read_reply
-from novelo.formats._usage import field, plain, read_usage
+from novelo.formats._usage import add, field, plain, read_usage
 from novelo.formats.anthropic import from_anthropic
 from novelo.messages import Message, ToolCall, Usage
 
@@ -182,10 +182,15 @@ class StreamReader:
         return ""
 
     def _add_usage(self, given: Any) -> None:
-        """Anthropic reports input at the start and the sum of output at the end; later figures replace earlier ones."""
+        """Anthropic reports input at the start and the sums so far later on: later figures replace earlier ones.
+
+        A 0 says nothing new: servers that copy the form repeat the fields that they do not count.
+        """
         given = plain(given)
         if isinstance(given, Mapping):
-            self._raw_usage.update({k: v for k, v in given.items() if v is not None})
+            self._raw_usage.update(
+                {k: v for k, v in given.items() if v is not None and (v or k not in self._raw_usage)}
+            )
             self.usage = read_usage(self._raw_usage) or self.usage
 
     def _from_blocks(self) -> Message:
@@ -292,13 +297,24 @@ def _further(piece: Any) -> dict[str, Any]:
 
 
 def _sum(one: Usage | None, other: Usage | None) -> Usage | None:
-    """LangChain's chunks report shares of the usage that are added up."""
+    """LangChain's chunks report shares of the usage, which are added up.
+
+    Some providers' chunks repeat the sums so far instead. The input is known before the first piece, so it is told once
+    in shares: when it comes again and not less, the later report replaces the earlier one.
+    """
     if one is None or other is None:
         return one or other
-    counted = {
-        n: getattr(one, n) + getattr(other, n) for n in ("input", "output", "cache_read", "cache_write", "reasoning")
-    }
-    return Usage(**counted, raw={**one.raw, **other.raw})
+    if 0 < one.input <= other.input and one.output <= other.output:
+        return other
+    return msgspec.structs.replace(add((one, other)), raw=_added(one.raw, other.raw))
+
+
+def _added(one: Any, other: Any) -> Any:
+    """Two raw reports in one: numbers are added up, the rest is the later one's."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return {**one, **{k: _added(one.get(k), v) for k, v in other.items()}}
+    counts = all(isinstance(v, int) and not isinstance(v, bool) for v in (one, other))
+    return one + other if counts else other
 
 
 def _is_text(block: Any) -> bool:

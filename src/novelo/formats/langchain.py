@@ -20,6 +20,7 @@ from typing import Any
 
 from novelo.errors import InvalidMessage, MissingExtra
 from novelo.formats._langchain_parts import read_content, write_content
+from novelo.formats._usage import counted
 from novelo.formats._values import check_depth, json_text
 from novelo.formats.openai import LEGACY, from_openai
 from novelo.messages import Message, Part, Role, ToolCall, Usage
@@ -72,7 +73,8 @@ def from_langchain(m: Any) -> Message:
     meta: dict[str, Any] = {"status": "error"} if getattr(m, "status", None) == "error" else {}
     if extra or any(call.extra for call in calls) or isinstance(content, tuple):
         meta["form"] = "langchain"
-    usage = _usage(getattr(m, "usage_metadata", None))
+    told = getattr(m, "usage_metadata", None)
+    usage = counted(told) if isinstance(told, Mapping) else None
     if usage is not None:
         meta["form"] = "langchain"
     call_id = LEGACY + m.name if kind == "function" else getattr(m, "tool_call_id", None)
@@ -140,20 +142,6 @@ def _calls(m: Any) -> tuple[ToolCall, ...]:
         name, args = call.get("name") or "", call.get("args") or ""
         out.append(ToolCall(call.get("id") or "", name, json_text(args), {_INVALID: dict(call)}))
     return tuple(out)
-
-
-def _usage(given: Any) -> Usage | None:
-    if not isinstance(given, Mapping):
-        return None
-    into, out = given.get("input_token_details") or {}, given.get("output_token_details") or {}
-    return Usage(
-        given.get("input_tokens") or 0,
-        given.get("output_tokens") or 0,
-        into.get("cache_read") or 0,
-        into.get("cache_creation") or 0,
-        out.get("reasoning") or 0,
-        dict(given),
-    )
 
 
 def to_langchain(message: Message) -> Any:

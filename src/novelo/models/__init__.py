@@ -1,11 +1,10 @@
 """Models: the seam (`base`), then one file a provider. Importing this loads no provider's SDK."""
 
+from novelo.asking import ModelReply, ModelRequest
 from novelo.models.base import (
     Assembly,
     Model,
     ModelDelta,
-    ModelReply,
-    ModelRequest,
     ToolCallDelta,
     acomplete,
     adrive,

@@ -14,74 +14,17 @@ Failures are `ModelFailed` (see `failures.py`), and a flow sees them where it as
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import anyio.to_thread
 import msgspec
 
-from novelo.messages import Message, Usage
+from novelo.asking import Flow, ModelReply, ModelRequest
+from novelo.messages import Usage
 from novelo.models.chat import message_of
 
 T = TypeVar("T")
-
-
-class ModelRequest(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a model is asked.
-
-    Attributes:
-        messages: n messages in the OpenAI Chat form, system messages among them; sent as they stand.
-        tools: definitions in the OpenAI form, {"type": "function", "function": {...}}.
-        model: which model, where one backend serves several; None leaves it to the backend.
-        purpose: why it is asked: "reply", "summary", "condense", …; for the usage ledger, never sent.
-        max_output_tokens: a limit for the reply, in tokens.
-        temperature: as the provider understands it.
-        stream: whether the asker would rather have it piece by piece; a hint.
-        passages: n texts, or dicts or objects with a text, found for this question. They stand in the messages
-            already, for models that read; the offline model and tests look here.
-        extra: further options, handed to the backend as they are.
-    """
-
-    messages: Sequence[dict[str, Any]]
-    tools: Sequence[dict[str, Any]] = ()
-    model: str | None = None
-    purpose: str = "reply"
-    max_output_tokens: int | None = None
-    temperature: float | None = None
-    stream: bool = False
-    passages: Sequence[Any] = ()
-    extra: dict[str, Any] = {}
-
-    def __repr__(self) -> str:
-        """Purpose and sizes: what was said belongs into no log."""
-        return f"ModelRequest({self.purpose}, {len(self.messages)} messages, {len(self.tools)} tools)"
-
-
-class ModelReply(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a model answered.
-
-    Attributes:
-        message: the assistant's message, ready to be stored.
-        usage: tokens as the provider reports them; None if it said nothing.
-        finish_reason: "stop", "length", "tool_calls", … in the provider's word.
-        model: who answered, as the provider names it.
-        raw: the SDK's own object, or None.
-    """
-
-    message: Message
-    usage: Usage | None = None
-    finish_reason: str | None = None
-    model: str | None = None
-    raw: Any = None
-
-    @property
-    def text(self) -> str:
-        """The visible text of the answer."""
-        return self.message.text
-
-    def __repr__(self) -> str:
-        """The message's size, never its text."""
-        return f"ModelReply({self.message!r}, finish_reason={self.finish_reason!r})"
 
 
 class ToolCallDelta(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -255,9 +198,6 @@ class _Pump:
 
 
 # ------------------------------------------------------------------------------------------------ running flows
-Flow = Generator[ModelRequest, ModelReply, T]
-
-
 def drive(flow: Flow[T], model: Model) -> T:
     """Run a flow to its end: each request it yields is put to the model, each reply sent back.
 

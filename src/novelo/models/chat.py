@@ -12,6 +12,7 @@ import msgspec
 
 from novelo.errors import InvalidMessage, ModelFailed
 from novelo.formats.openai import from_openai
+from novelo.formats.reply import read_usage
 from novelo.messages import Message, Usage
 from novelo.tokens import count_message, count_tools
 
@@ -48,16 +49,7 @@ def message_of(chat: Mapping[str, Any], usage: Usage | None = None, model: str |
 
 def usage_of(body: Any) -> Usage | None:
     """Usage in the OpenAI form; None if there is none. `input` counts cached tokens too, as the provider does."""
-    if not isinstance(body, Mapping):
-        return None
-    read, wrote = (body.get(f"{side}_tokens_details") for side in ("prompt", "completion"))
-    return Usage(
-        input=_number(body.get("prompt_tokens")),
-        output=_number(body.get("completion_tokens")),
-        cache_read=_number(read.get("cached_tokens")) if isinstance(read, Mapping) else 0,
-        reasoning=_number(wrote.get("reasoning_tokens")) if isinstance(wrote, Mapping) else 0,
-        raw=dict(body),
-    )
+    return read_usage(body) if isinstance(body, Mapping) else None
 
 
 def estimated_usage(messages: Sequence[Any], tools: Sequence[Mapping[str, Any]], answer: Message) -> Usage:

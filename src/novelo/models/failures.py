@@ -56,6 +56,39 @@ def is_overflow(error: BaseException | None) -> bool:
     return False
 
 
+# Where a refusal says what was sent and what is allowed: the two numbers, in either order of the words.
+_SIZES = (
+    re.compile(r"(\d{3,9}) tokens? > (\d{3,9})"),  # Anthropic
+    re.compile(  # OpenAI, vLLM
+        r"maximum context length is (?P<most>\d{3,9}).{0,120}?(?P<sent>\d{3,9}) tokens", re.DOTALL
+    ),
+    re.compile(r"input token count \(?(\d{3,9})\)?.{0,60}?\(?(\d{3,9})\)?", re.DOTALL),  # Gemini
+    re.compile(r"\((\d{2,9}) tokens\) exceeds the available context size \((\d{2,9})"),  # llama.cpp
+)
+CUT = 0.6  # of the context that was refused, where the refusal gives no numbers
+SPARE = 0.9  # of what is allowed: the counts differ a little
+
+
+def shorter(error: BaseException, tokens: int) -> int:
+    """Tokens, as we count them, that a context may have after one was refused as too long.
+
+    Args:
+        error: the refusal.
+        tokens: what the refused context had by our count.
+    Example: "prompt is too long: 213462 tokens > 200000 maximum" and 210000 by our count -> 177082.
+    """
+    for link in _chain(error):
+        said = " ".join(str(x) for x in (link, getattr(link, "body", None)) if x)
+        for pattern in _SIZES:
+            match = pattern.search(said)
+            if match is not None:
+                named = match.groupdict()
+                sent, most = (int(named[n]) for n in ("sent", "most")) if named else map(int, match.groups())
+                if 0 < most < sent:
+                    return int(tokens * most / sent * SPARE)
+    return int(tokens * CUT)
+
+
 def failure(error: BaseException, who: str) -> ModelFailed:
     """A provider's error as ours; raise it `from` the original.
 

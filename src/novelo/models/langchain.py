@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from typing import Any
 
+from novelo.asking import ModelReply, ModelRequest
 from novelo.errors import InvalidSpec, MissingExtra, ModelFailed
 from novelo.messages import Usage
-from novelo.models.base import ModelDelta, ModelReply, ModelRequest, ToolCallDelta
+from novelo.models.base import ModelDelta, ToolCallDelta
 from novelo.models.chat import message_of
 from novelo.models.env import setting
 from novelo.models.failures import failure

@@ -4,7 +4,8 @@
 
 Asked something, it quotes the sentence of the conversation (or of the request's passages) that shares the most telling
 words with the question, in the question's language, and says who said it; or it says that it found nothing. Told
-something, it acknowledges it. It never makes anything up, and the same request has always the same answer.
+something, it acknowledges it. Asked for a summary, it quotes what tells most (`_extract.py`). It never makes anything
+up, and the same request has always the same answer.
 
 It sees what stands in the request and keeps nothing: what a policy leaves out, it has forgotten. That makes it a model
 to show and test memory with. System messages are instructions, so they are not quoted.
@@ -21,11 +22,13 @@ from typing import Any
 
 import msgspec
 
+from novelo.asking import ModelReply, ModelRequest
 from novelo.messages import Message
 from novelo.models import _names as names
 from novelo.models import _words as words
+from novelo.models._extract import extract
 from novelo.models._phrases import is_own, uttered
-from novelo.models.base import ModelDelta, ModelReply, ModelRequest, texts_of
+from novelo.models.base import ModelDelta, texts_of
 from novelo.models.chat import estimated_usage
 
 _SENTENCE = re.compile(r"(?<=[.!?…])[\"'”»)]*\s+|(?<=[。！？])|\n+")
@@ -49,7 +52,7 @@ class Offline:
         Args:
             request: `messages` and `passages` are read, all else is ignored; tools are never called.
         """
-        text = _answer(request)
+        text = _summary(request) if request.purpose == "summary" else _answer(request)
         message = Message("assistant", text, meta={"model": self.name})
         usage = estimated_usage(request.messages, request.tools, message)
         return ModelReply(msgspec.structs.replace(message, usage=usage), usage, "stop", self.name)
@@ -70,6 +73,12 @@ class _Sentence:
     where: str
     source: str = ""
     terms: frozenset[str] = field(default=frozenset())
+
+
+def _summary(request: ModelRequest) -> str:
+    """Notes of a conversation that a request quotes: its most telling sentences."""
+    asked = [m for m in request.messages if m.get("role") == "user"]
+    return extract(_text(asked[-1]), request.max_output_tokens) if asked else ""
 
 
 # ------------------------------------------------------------------------------------------------ the answer

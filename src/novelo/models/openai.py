@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import Any
 
+from novelo.asking import ModelReply, ModelRequest
 from novelo.errors import InvalidSpec, MissingExtra, ModelFailed
-from novelo.models.base import ModelDelta, ModelReply, ModelRequest, ToolCallDelta
+from novelo.models.base import ModelDelta, ToolCallDelta
 from novelo.models.chat import message_of, usage_of
 from novelo.models.env import setting
 from novelo.models.failures import failure

@@ -18,197 +18,48 @@ since 1970; entries keep milliseconds. Stores read no clock, except to wait for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
-import msgspec
+from novelo.stores.values import (
+    PARKED,
+    Base,
+    Begun,
+    Busy,
+    Close,
+    Found,
+    Hit,
+    Job,
+    Lease,
+    NewEntry,
+    Receipt,
+    StoredEntry,
+    ThreadRow,
+    TurnRow,
+    Work,
+)
+from novelo.summaries import Summary
+from novelo.usage import Call, Spent
 
-from novelo.messages import Message
-from novelo.usage import Call
-
-T = TypeVar("T")
-
-
-class ThreadRow(msgspec.Struct, frozen=True):
-    """A thread's facts.
-
-    `head` is the number of entries, `running` their tokens, `turns` the user messages, `opening` the system messages at
-    the head. `open_turn` is the position of the question of an open or waiting turn; a waiting one has no lease.
-    `status` is active, or closed until the next turn. `content_version` rises with every entry that is deleted or
-    redacted. Positions below `fork_at` are the parent's entries. `hidden` and `pinned` tell whether there are any.
-    """
-
-    key: bytes
-    owner: str
-    thread_id: str
-    head: int = 0
-    turns: int = 0
-    opening: int = 0
-    running: int = 0
-    epoch: int = 0
-    holder: str = ""
-    lease_until: float = 0.0
-    open_turn: int | None = None
-    status: str = "active"
-    title: str = ""
-    tags: tuple[str, ...] = ()
-    metadata: dict[str, Any] = {}
-    content_version: int = 0
-    parent: bytes | None = None
-    fork_at: int = 0
-    hidden: bool = False
-    pinned: bool = False
-    created: float = 0.0
-    updated: float = 0.0
-
-
-class NewEntry(msgspec.Struct, frozen=True):
-    """A message to be appended, with its token count and the words it is found by (`stores.search.fold`)."""
-
-    message: Message
-    tokens: int = 0
-    words: str = ""
-
-
-class StoredEntry(msgspec.Struct, frozen=True):
-    """A message at its place in the transcript.
-
-    `turn` counts the user messages up to it, 0 before the first; `running` the tokens of all entries up to and with it.
-    A deleted entry keeps its place, role and sums, and has an empty message.
-    """
-
-    position: int
-    message: Message
-    turn: int = 0
-    tokens: int = 0
-    running: int = 0
-    created: float = 0.0
-    hidden: bool = False
-    deleted: bool = False
-
-    @property
-    def id(self) -> str:
-        """The message's own id, or "#" and its position."""
-        return self.message.id or f"#{self.position}"
-
-    @property
-    def role(self) -> str:
-        """The message's role."""
-        return self.message.role
-
-    @property
-    def content(self) -> Any:
-        """The message's content."""
-        return self.message.content
-
-    @property
-    def text(self) -> str:
-        """The message's visible text."""
-        return self.message.text
-
-    @property
-    def partial(self) -> bool:
-        """Whether this is an answer that was cut off."""
-        return bool(self.message.meta.get("partial"))
-
-
-class TurnRow(msgspec.Struct, frozen=True):
-    """One turn.
-
-    `first` is the position of its question, `last` of its newest entry; status open, done, failed, interrupted (also
-    when its writer died), or waiting. `key` is the idempotency key.
-    """
-
-    first: int
-    last: int
-    status: str
-    key: str | None = None
-    epoch: int = 0
-    created: float = 0.0
-    manifest: bytes | None = None
-
-
-class Lease(msgspec.Struct, frozen=True):
-    """Who wants to write, and for how long.
-
-    `alive` tells of the holder of another lease whether it may still run (True if that cannot be known); it must be
-    quick and not raise. A lease that lapsed, that ends later than its time to live allows (a wrong clock), or whose
-    holder is dead, is void.
-    """
-
-    holder: str
-    ttl_s: float
-    now: float
-    alive: Callable[[str], bool] | None = None
-
-
-class Begun(msgspec.Struct, frozen=True):
-    """What `begin` did: the thread as it is now, the turn's row and epoch, and the custom state.
-
-    `replayed`: the key's turn is done, nothing was written; the reply stands at `turn.first` to `turn.last`.
-    `rejoined`: an unfinished turn of this key was taken over. It goes on where it stopped, the question is not appended
-    again, and an answer that was cut off is hidden; if later messages stand between, all it had is hidden and the
-    question is asked anew at the end.
-    """
-
-    thread: ThreadRow
-    turn: TurnRow
-    state: dict[str, Any]
-    replayed: bool = False
-    rejoined: bool = False
-
-
-class Busy(msgspec.Struct, frozen=True):
-    """Nothing was written, since a turn is open whose lease holds. `same_key`: it is the turn of the key itself."""
-
-    holder: str
-    lease_until: float
-    same_key: bool = False
-
-
-class Close(msgspec.Struct, frozen=True):
-    """How a turn ends (done, failed, interrupted) or pauses (waiting), in the same transaction as its last step."""
-
-    status: str
-    manifest: bytes | None = None
-
-
-class Hit(msgspec.Struct, frozen=True):
-    """A found message, the best first; `spans` are where the words stand in its text, (start, stop) in characters."""
-
-    entry: StoredEntry
-    score: float
-    thread_id: str = ""
-    owner: str = ""
-    spans: tuple[tuple[int, int], ...] = ()
-
-    @property
-    def text(self) -> str:
-        """The message's visible text."""
-        return self.entry.text
-
-
-class Found(list[T]):
-    """What was found over many threads; `damaged` tells, a sentence each, of rows that were left out as altered."""
-
-    def __init__(self, rows: Iterable[T] = (), damaged: Iterable[str] = ()) -> None:
-        super().__init__(rows)
-        self.damaged: list[str] = list(damaged)
-
-
-class Receipt(msgspec.Struct, frozen=True):
-    """What an erasure removed: rows by kind, never content; `forks` are the thread ids of the forks that it touched.
-
-    `pending`: traces are still in the files, since a reader holds the log or the disk is full; they go with the next
-    `scrub`, or when the store is closed and opened again.
-    `beyond` names what no program here can reach.
-    """
-
-    rows: dict[str, int]
-    forks: tuple[str, ...] = ()
-    pending: bool = False
-    beyond: tuple[str, ...] = ("backups and copies made outside of this program",)
+__all__ = [
+    "PARKED",
+    "Base",
+    "Begun",
+    "Busy",
+    "Close",
+    "Found",
+    "Hit",
+    "Job",
+    "Lease",
+    "NewEntry",
+    "Receipt",
+    "Store",
+    "StoredEntry",
+    "ThreadRow",
+    "TurnRow",
+    "Work",
+]
 
 
 class Store(Protocol):
@@ -262,7 +113,8 @@ class Store(Protocol):
         Args:
             names: owner and thread id, for a thread that is new.
             idempotency: the caller's key (1 to 1000 characters) and the hash of the request.
-            mode: "interrupt" takes over from a live turn; anything else is told `Busy`.
+            mode: "interrupt" takes over from a live turn, "rollback" also hides what that turn had; anything else is
+                told `Busy`.
             hide_from: a position; it and all that follows is hidden before the question is written.
         Raises:
             KeyConflict: the key belongs to another request.
@@ -291,6 +143,7 @@ class Store(Protocol):
         close: Close | None = None,
         state: dict[str, Any] | None = None,
         calls: Sequence[Call] = (),
+        work: Work | None = None,
         lease_until: float = 0.0,
         holder: str = "",
     ) -> int:
@@ -300,6 +153,7 @@ class Store(Protocol):
             epoch: of `Begun.turn`: it must still be the thread's.
             state: the thread's custom state as a whole, if it changed.
             calls: rows of the ledger.
+            work: a job that is due with it.
             lease_until, holder: the renewed lease; of no meaning with `close`.
         Returns:
             The position of the first new entry.
@@ -382,6 +236,10 @@ class Store(Protocol):
         """The ledger of a thread, an owner or all: owner, thread id, call; oldest first in each thread."""
         ...
 
+    def spent(self, key: bytes | None, owner: str, since: float) -> Spent:
+        """What a thread, or (without a key) all threads of an owner have spent since a moment; 0 is ever."""
+        ...
+
     def pins(self, key: bytes) -> list[int]:
         """Pinned positions, in order."""
         ...
@@ -458,4 +316,67 @@ class Store(Protocol):
         Args:
             forks: "erase" removes what forks shared with it there too; "keep" moves that to them.
         """
+        ...
+
+    # ------------------------------------------------------------------------------------------ after the reply
+    def summary(self, thread: ThreadRow) -> Summary | None:
+        """The version that contexts use; None if there is none."""
+        ...
+
+    def summaries(self, key: bytes) -> list[Summary]:
+        """All versions, oldest first; the one in use is marked active."""
+        ...
+
+    def base_of(self, thread: ThreadRow, upto: int) -> Base:
+        """What a summary of the entries below a position stands on; read it in the snapshot of those entries."""
+        ...
+
+    def swap_summary(
+        self, key: bytes, base: Base, made: Summary, now: float, calls: Sequence[Call] = ()
+    ) -> Summary | None:
+        """Put a new version in use, if what it was made from still stands; head and epoch stay as they are.
+
+        Whatever hides, deletes or masks an entry below a summary's end makes the thread go back to the newest version
+        of the same line that did not read it; what read something that was removed is removed too.
+
+        Args:
+            calls: rows of the ledger; they are noted also where the version is refused.
+        Returns:
+            The version with its number; None if another one is in use by now, or entries were hidden or changed.
+        """
+        ...
+
+    def note_calls(self, key: bytes, calls: Sequence[Call], now: float) -> None:
+        """Rows of the ledger for calls between turns; nothing if the thread is gone."""
+        ...
+
+    def ask(self, key: bytes, work: Work, now: float) -> None:
+        """A job is wanted. Asked for again it is done once; a failed one keeps its pause, a parked one is due late."""
+        ...
+
+    def claim(self, lease: Lease, limit: int = 1, key: bytes | None = None) -> list[Job]:
+        """Jobs that are due, ours until the lease lapses; with a key, that thread's whether due or not.
+
+        `lease.holder` must be another one for each claim.
+        """
+        ...
+
+    def renew(self, job: Job, until: float) -> bool:
+        """A longer lease; False: the job is not ours any more."""
+        ...
+
+    def finish(self, job: Job, now: float) -> bool:
+        """A job is done; False: it was asked for again meanwhile, and is due at once."""
+        ...
+
+    def put_off(self, job: Job, due: float, error: str) -> None:
+        """A job failed and is due later, or never (`PARKED`)."""
+        ...
+
+    def jobs(self, key: bytes | None = None) -> list[Job]:
+        """All jobs, of one thread or of all, the next due first."""
+        ...
+
+    def next_due(self) -> float | None:
+        """When the next job can be claimed; None if there is none."""
         ...

@@ -10,11 +10,12 @@ from typing import Any
 import msgspec
 
 from novelo.errors import InvalidSpec, LeaseLost, ThreadErased, TurnClosed, UnknownEntry
-from novelo.stores.base import Lease, NewEntry, ThreadRow
+from novelo.stores.base import Job, Lease, NewEntry, ThreadRow
 
 MAX_NAME = 1000  # characters of an owner or thread id
 KEY_BYTES = 16
 
+LATE_S = 900.0  # after how long a job that nobody tries any more is taken up again, once it is asked for anew
 MAX_TOKENS = 1 << 40  # of one message: sums of them stay within 64 bits
 STATUSES = ("active", "closed")
 FACTS: dict[str, Any] = {
@@ -127,6 +128,18 @@ def held(thread: ThreadRow, ttl_s: float, lease: Lease) -> bool:
     if thread.lease_until > lease.now + max(ttl_s, lease.ttl_s) + 1.0:
         return False
     return lease.alive is None or bool(lease.alive(thread.holder))
+
+
+def takes_over(mode: str) -> bool:
+    """Whether a rule for busy threads takes a live turn over."""
+    return mode in ("interrupt", "rollback")
+
+
+def free_job(job: Job, lease: Lease) -> bool:
+    """Whether a job can be taken: nobody holds it, its lease lapsed or is further ahead than any lease, or is void."""
+    if not job.holder or job.lease_until <= lease.now or job.lease_until > lease.now + lease.ttl_s + 1.0:
+        return True
+    return lease.alive is not None and not lease.alive(job.holder)
 
 
 def lost(thread: ThreadRow | None, key: bytes, epoch: int) -> LeaseLost | ThreadErased | TurnClosed:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from novelo.asking import ModelReply, ModelRequest
 from novelo.messages import Usage
-from novelo.models.base import ModelDelta, ModelReply, ModelRequest, as_delta
+from novelo.models.base import ModelDelta, as_delta
 from novelo.testing._rules import blocks_of
 from novelo.testing.scripted import WORDS
 

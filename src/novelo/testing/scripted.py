@@ -24,9 +24,10 @@ from typing import Any
 
 import msgspec
 
+from novelo.asking import ModelReply, ModelRequest
 from novelo.errors import NoveloError
 from novelo.messages import Message, Usage
-from novelo.models.base import ModelDelta, ModelReply, ModelRequest, as_delta, collect
+from novelo.models.base import ModelDelta, as_delta, collect
 from novelo.models.chat import estimated_usage, message_of, usage_of
 
 WORDS = re.compile(r"\s*\S+\s*|\s+")

@@ -34,9 +34,10 @@ from typing import Any
 
 import msgspec
 
+from novelo.asking import ModelReply, ModelRequest
 from novelo.errors import InvalidSpec
 from novelo.messages import Usage
-from novelo.models.base import Model, ModelDelta, ModelReply, ModelRequest
+from novelo.models.base import Model, ModelDelta
 from novelo.models.failures import failure
 from novelo.testing._prefixes import PrefixCache
 from novelo.testing._refusals import DIALECTS, Refused, failed, too_long

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from novelo.asking import ModelReply
 from novelo.errors import InvalidMessage, ModelFailed
 from novelo.formats.openai import to_openai
 from novelo.formats.reply import StreamReader, read_reply
 from novelo.messages import Message, Reasoning, Text, ToolCall, Usage
-from novelo.models.base import ModelDelta, ModelReply, ToolCallDelta
+from novelo.models.base import ModelDelta, ToolCallDelta
 
 COMPLETION = {
     "id": "chatcmpl-1",

@@ -19,15 +19,18 @@ from novelo.stores.rules import (
     without,
     without_quotes,
 )
+from novelo.stores.sqlite.background import Background
 from novelo.stores.sqlite.facts import Q, thread_row
-from novelo.stores.sqlite.reading import Reading
 from novelo.stores.sqlite.rows import Facts, from_row, seal, sealed, to_row, unsealed
 from novelo.stores.sqlite.walk import hidden_between
 
-PLACES = {"entries": "position", "turns": "first", "calls": "number", "pins": "position", "hidden": "start"}
+PLACES = {
+    "entries": "position", "turns": "first", "calls": "number", "pins": "position", "hidden": "start",
+    "summaries": "version", "work": "kind",
+}  # fmt: skip
 
 
-class Changes(Reading):
+class Changes(Background):
     """The changing half of the SQLite store."""
 
     def _ensure(
@@ -104,6 +107,8 @@ class Changes(Reading):
                 db.execute(Q["hide_range"], (key, *piece))
         db.execute(Q["mark_hidden"], (key, now))
         db.execute(Q["reseal"], (key,))
+        if ranges:
+            self._changed_below(db, key, min(start for start, _ in ranges), drop=False)
 
     def rewrite(self, thread: ThreadRow, bodies: dict[int, NewEntry | None], now: float) -> int:
         """Replace entries' bodies, or remove them; an entry shared with a fork changes for both."""
@@ -139,6 +144,7 @@ class Changes(Reading):
         for (one,) in list(db.execute(Q["sharing"], (key, position))):
             db.execute(Q["content_changed"], (one,))
             db.execute(Q["reseal"], (one,))
+            self._changed_below(db, one, position, drop=True)
             for first, manifest in list(db.execute(Q["quoting"], (one, position, *QUOTING))):
                 clean = sealed(one, "manifest", without_quotes(unsealed(one, "manifest", manifest)))
                 db.execute(Q["set_manifest"], (one, first, clean))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import apsw
@@ -12,7 +13,7 @@ from novelo.stores.base import ThreadRow, TurnRow
 from novelo.stores.sql import statements
 from novelo.stores.sqlite.migrations import PACKAGE
 from novelo.stores.sqlite.rows import Facts, unsealed, verify
-from novelo.usage import Call
+from novelo.usage import Call, Spent
 
 Q = statements(PACKAGE)
 
@@ -46,10 +47,10 @@ def read_thread(row: tuple[Any, ...]) -> tuple[ThreadRow, dict[str, Any], float]
         title,
         tags,
     ) = row[:15]
-    metadata, state, version, parent, fork_at, hidden, pins, created, updated, found = row[15:]
+    metadata, state, version, parent, fork_at, hidden, pins, asked, summary, created, updated, found = row[15:]
     try:
-        counts = (head, turns, opening, running, epoch, status, version, parent, fork_at, hidden, pins, created)
-        verify(found, "thread", key, *counts)
+        counts = (head, turns, opening, running, epoch, status, version, parent, fork_at, hidden, pins, asked, summary)
+        verify(found, "thread", key, *counts, created)
         known = msgspec.json.decode(unsealed(key, "facts", metadata), type=Facts) if metadata else Facts()
         copies = (owner, thread_id, title, msgspec.json.decode(tags, type=tuple[str, ...]))
         if copies != (known.owner, known.thread_id, known.title, known.tags):
@@ -58,7 +59,8 @@ def read_thread(row: tuple[Any, ...]) -> tuple[ThreadRow, dict[str, Any], float]
             )
         facts = ThreadRow(
             key, owner, thread_id, head, turns, opening, running, epoch, holder, lease_until, open_turn, status, title,
-            known.tags, known.metadata, version, parent, fork_at, bool(hidden), bool(pins), created, updated,
+            known.tags, known.metadata, version, parent, fork_at, bool(hidden), bool(pins), asked, summary, created,
+            updated,
         )  # fmt: skip
         return facts, msgspec.json.decode(unsealed(key, "state", state)) if state else {}, lease_s
     except (msgspec.MsgspecError, ValueError, TypeError) as error:
@@ -66,10 +68,11 @@ def read_thread(row: tuple[Any, ...]) -> tuple[ThreadRow, dict[str, Any], float]
 
 
 def turn_row(key: bytes, row: tuple[Any, ...]) -> TurnRow:
-    """A turn of the columns first, last, status, epoch, created, key, request, seal, manifest."""
-    verify(row[7], "turn", key, *row[:7])
-    manifest = None if row[8] is None else unsealed(key, "manifest", row[8])
-    return TurnRow(row[0], row[1], row[2], row[5], row[3], row[4] / 1000, manifest)
+    """A turn of the columns first, number, last, status, epoch, created, key, request, seal, manifest."""
+    first, number, last, status, epoch, created, name, _, found, packed = row
+    verify(found, "turn", key, *row[:8])
+    manifest = None if packed is None else unsealed(key, "manifest", packed)
+    return TurnRow(first, last, status, name, epoch, created / 1000, manifest, number)
 
 
 def pinned(connection: apsw.Connection, key: bytes) -> list[int]:
@@ -83,12 +86,19 @@ def pinned(connection: apsw.Connection, key: bytes) -> list[int]:
 
 def read_call(key: bytes, row: tuple[Any, ...]) -> Call:
     """A call of the ledger, of its columns behind thread and number."""
-    verify(row[13], "call", key, *row[:13])
-    turn, purpose, model, into, out, read, write, thought, latency, first, estimated, created, raw = row[:13]
+    verify(row[17], "call", key, *row[:17])
+    turn, purpose, model, into, out, read, write, thought, latency, first, estimated, created, cost, prices = row[:14]
+    raw = row[16]
     return Call(
         purpose, model, into, out, read, write, thought, _seconds(latency), _seconds(first), bool(estimated),
         msgspec.json.decode(unsealed(key, "usage", raw)) if raw else {}, turn, created / 1000,
+        None if cost is None else Decimal(cost), prices,
     )  # fmt: skip
+
+
+def spent_of(row: tuple[Any, ...]) -> Spent:
+    """What the thread had spent with a call, of the same columns."""
+    return Spent(row[14], Decimal(row[15]))
 
 
 def _seconds(milliseconds: int | None) -> float | None:

@@ -14,6 +14,7 @@ from novelo.stores.sqlite.database import Database
 from novelo.stores.sqlite.facts import Q, pinned, thread_row
 from novelo.stores.sqlite.rows import Facts, from_row, seal, sealed
 from novelo.stores.sqlite.walk import hidden_between
+from novelo.summaries import inherited
 
 FIRST_PIECE, PIECE = 4, 256  # rows that go at once where the disk is full; fewer if that is too much, down to one
 
@@ -50,6 +51,7 @@ class Forks(Changes):
             db.execute(Q["reseal"], (key,))
             shared = [(a, min(b, at)) for a, b in hidden_between(db, facts.key, 0, at)]
             self._hide(db, key, shared, now)
+            self._share_summary(db, facts, ThreadRow(key, *names, at, turns, running=running, fork_at=at))
             for position in pinned(db, parent.key):
                 if position < at:
                     db.execute(Q["pin"], (key, position))
@@ -58,6 +60,16 @@ class Forks(Changes):
             made = thread_row(db, key)
             assert made is not None
             return made[0]
+
+    def _share_summary(self, db: apsw.Connection, parent: ThreadRow, made: ThreadRow) -> None:
+        """A fork begins with the summary that its parent had of what they share, and with what that one stands on."""
+        line = []
+        found = self._step_back(db, parent, made.fork_at)
+        while found is not None:
+            line.append(found)
+            found = self._summary(db, parent.key, found.base) if found.base else None
+        for one in inherited(line, made.fork_at, made.turns, made.running):
+            self._put_summary(db, made.key, one)
 
     def erase(self, key: bytes, now: float, *, forks: str = "erase") -> Receipt:
         """Remove a thread for good; a late writer cannot revive it.

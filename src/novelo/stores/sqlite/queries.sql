@@ -8,11 +8,11 @@ SELECT 1 FROM entries WHERE thread = ?1 LIMIT 1;
 
 -- turn_by_key --
 -- The turn of an idempotency key.
-SELECT first, last, status, epoch, created, key, request, seal, manifest FROM turns WHERE thread = ?1 AND key = ?2;
+SELECT first, number, last, status, epoch, created, key, request, seal, manifest FROM turns WHERE thread = ?1 AND key = ?2;
 
 -- turn --
 -- The turn that begins at a position.
-SELECT first, last, status, epoch, created, key, request, seal, manifest FROM turns WHERE thread = ?1 AND first = ?2;
+SELECT first, number, last, status, epoch, created, key, request, seal, manifest FROM turns WHERE thread = ?1 AND first = ?2;
 
 -- new_thread --
 -- A thread is made by its first write; under an erased one's key it begins anew, above its epochs.
@@ -21,28 +21,29 @@ ON CONFLICT (thread) DO UPDATE SET owner = ?2, thread_id = ?3, status = 'active'
 WHERE status = 'erased';
 
 -- take --
--- Open a turn: a new epoch, a lease, room for the question.
+-- Open a turn: a new epoch, a lease, room for the question, and for the turn's row if it has none yet.
 UPDATE threads SET head = head + 1, turns = turns + ?2, running = running + ?3, opening = opening + ?4, epoch = epoch + 1,
-  holder = ?5, lease_until = ?6, lease_s = ?7, open_turn = ?8, updated = ?9, status = 'active',
-  seal = seal('thread', thread, head + 1, turns + ?2, opening + ?4, running + ?3, epoch + 1, 'active', content_version, parent, fork_at, hidden, pinned, created)
+  holder = ?5, lease_until = ?6, lease_s = ?7, open_turn = ?8, updated = ?9, status = 'active', asked = asked + ?10,
+  seal = seal('thread', thread, head + 1, turns + ?2, opening + ?4, running + ?3, epoch + 1, 'active', content_version, parent, fork_at, hidden, pinned, asked + ?10, summary, created)
 WHERE thread = ?1
-RETURNING epoch;
+RETURNING epoch, asked;
 
 -- reseal --
 -- A thread's row was changed on purpose.
-UPDATE threads SET seal = seal('thread', thread, head, turns, opening, running, epoch, status, content_version, parent, fork_at, hidden, pinned, created) WHERE thread = ?1;
+UPDATE threads SET seal = seal('thread', thread, head, turns, opening, running, epoch, status, content_version, parent, fork_at, hidden, pinned, asked, summary, created) WHERE thread = ?1;
 
 -- retake --
 -- Take a turn up again, under a new epoch.
-UPDATE threads SET epoch = epoch + 1, holder = ?2, lease_until = ?3, lease_s = ?4, open_turn = ?5, updated = ?6, status = 'active'
+UPDATE threads SET epoch = epoch + 1, holder = ?2, lease_until = ?3, lease_s = ?4, open_turn = ?5, updated = ?6, status = 'active',
+  asked = asked + ?7
 WHERE thread = ?1
-RETURNING epoch;
+RETURNING epoch, asked;
 
 -- append --
 -- Move the head of a thread whose turn is still ours. No row comes back when a newer epoch has taken the thread over.
 UPDATE threads SET head = head + ?3, turns = turns + ?4, running = running + ?5, lease_until = ?6, holder = ?7,
   open_turn = ?8, updated = ?9, state = coalesce(?10, state),
-  seal = seal('thread', thread, head + ?3, turns + ?4, opening, running + ?5, epoch, status, content_version, parent, fork_at, hidden, pinned, created)
+  seal = seal('thread', thread, head + ?3, turns + ?4, opening, running + ?5, epoch, status, content_version, parent, fork_at, hidden, pinned, asked, summary, created)
 WHERE thread = ?1 AND epoch = ?2 AND status <> 'erased' AND open_turn = ?11
   AND EXISTS (SELECT 1 FROM turns t WHERE t.thread = ?1 AND t.first = ?11 AND t.status = 'open')
 RETURNING head - ?3, turns - ?4, running - ?5, owner;
@@ -72,31 +73,37 @@ INSERT INTO search (words, thread, position) VALUES (?1, ?2, ?3);
 
 -- new_turn --
 -- A turn begins with its question.
-INSERT INTO turns (thread, first, last, status, epoch, created, key, request, seal)
-VALUES (?1, ?2, ?2, 'open', ?3, ?4, ?5, ?6, seal('turn', ?1, ?2, ?2, 'open', ?3, ?4, ?5, ?6));
+INSERT INTO turns (thread, first, number, last, status, epoch, created, key, request, seal)
+VALUES (?1, ?2, ?7, ?2, 'open', ?3, ?4, ?5, ?6, seal('turn', ?1, ?2, ?7, ?2, 'open', ?3, ?4, ?5, ?6));
 
 -- move_turn --
 -- A turn taken up again behind later messages begins anew at another place.
-UPDATE turns SET first = ?3, last = ?3, status = 'open', epoch = ?4, draft = NULL,
-  seal = seal('turn', thread, ?3, ?3, 'open', ?4, created, key, request)
+UPDATE turns SET first = ?3, last = ?3, number = ?5, status = 'open', epoch = ?4, draft = NULL,
+  seal = seal('turn', thread, ?3, ?5, ?3, 'open', ?4, created, key, request)
 WHERE thread = ?1 AND first = ?2;
+
+-- close_ranks --
+-- A turn left its place among the others: those behind it count one less.
+UPDATE turns SET number = number - 1,
+  seal = seal('turn', thread, first, number - 1, last, status, epoch, created, key, request)
+WHERE thread = ?1 AND first > ?2 AND first < ?3;
 
 -- reopen_turn --
 -- A turn goes on where it stopped.
 UPDATE turns SET status = 'open', epoch = ?3, draft = NULL,
-  seal = seal('turn', thread, first, last, 'open', ?3, created, key, request)
+  seal = seal('turn', thread, first, number, last, 'open', ?3, created, key, request)
 WHERE thread = ?1 AND first = ?2;
 
 -- close_turn --
 -- The last step of a turn, or a pause.
 UPDATE turns SET last = max(last, ?3), status = ?4, manifest = coalesce(?5, manifest), draft = NULL,
-  seal = seal('turn', thread, first, max(last, ?3), ?4, epoch, created, key, request)
+  seal = seal('turn', thread, first, number, max(last, ?3), ?4, epoch, created, key, request)
 WHERE thread = ?1 AND first = ?2;
 
 -- interrupt_turn --
 -- A turn whose writer is gone.
 UPDATE turns SET status = 'interrupted', draft = NULL,
-  seal = seal('turn', thread, first, last, 'interrupted', epoch, created, key, request)
+  seal = seal('turn', thread, first, number, last, 'interrupted', epoch, created, key, request)
 WHERE thread = ?1 AND first = ?2 AND status IN ('open', 'waiting');
 
 -- draft --
@@ -115,8 +122,17 @@ RETURNING epoch;
 
 -- call --
 -- One row of the ledger.
-INSERT INTO calls (thread, number, turn, purpose, model, input, output, cache_read, cache_write, reasoning, latency_ms, first_token_ms, estimated, created, raw, seal)
-VALUES (?1, (SELECT coalesce(max(number), -1) + 1 FROM calls WHERE thread = ?1), ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15);
+INSERT INTO calls (thread, number, turn, purpose, model, input, output, cache_read, cache_write, reasoning, latency_ms, first_token_ms, estimated, created, cost, prices, spent_tokens, spent_cost, raw, seal)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20);
+
+-- last_call --
+-- The newest row of a thread's ledger, made before a moment.
+SELECT number, turn, purpose, model, input, output, cache_read, cache_write, reasoning, latency_ms, first_token_ms, estimated, created, cost, prices, spent_tokens, spent_cost, raw, seal
+FROM calls WHERE thread = ?1 AND created < ?2 ORDER BY number DESC LIMIT 1;
+
+-- spenders --
+-- An owner's threads.
+SELECT thread FROM threads WHERE owner = ?1;
 
 -- tail --
 -- Entries below a position, newest first.
@@ -178,7 +194,7 @@ UPDATE threads SET pinned = (SELECT count(*) > 0 FROM pins WHERE thread = ?1) WH
 
 -- turns --
 -- Turns, newest first; none of an erased thread.
-SELECT first, last, status, epoch, created, key, request, seal, manifest FROM turns
+SELECT first, number, last, status, epoch, created, key, request, seal, manifest FROM turns
 WHERE thread = ?1 AND first < ?2 AND NOT EXISTS (SELECT 1 FROM threads WHERE thread = ?1 AND status = 'erased')
 ORDER BY first DESC LIMIT ?3;
 
@@ -218,7 +234,7 @@ WITH RECURSIVE family (key) AS (
 SELECT key FROM family;
 
 -- content_changed --
--- Something was removed or masked: summaries made from it must not be swapped in.
+-- Something was removed or masked: a summary that is being made from it must not be swapped in.
 UPDATE threads SET content_version = content_version + 1 WHERE thread = ?1;
 
 -- quoting --
@@ -273,8 +289,72 @@ UPDATE threads SET parent = ?2, fork_at = ?3 WHERE thread = ?1;
 -- A thread's row stays as a fence without a name, so that a late writer is refused.
 UPDATE threads SET owner = '', thread_id = '', head = 0, turns = 0, opening = 0, running = 0, epoch = epoch + 1, holder = '', lease_until = 0,
   open_turn = NULL, status = 'erased', title = '', tags = '[]', metadata = NULL, state = NULL, content_version = content_version + 1,
-  parent = NULL, fork_at = 0, hidden = 0, pinned = 0, updated = ?2
+  parent = NULL, fork_at = 0, hidden = 0, pinned = 0, asked = 0, summary = 0, updated = ?2
 WHERE thread = ?1;
+
+-- summary --
+-- One version of a thread's summary.
+SELECT version, body FROM summaries WHERE thread = ?1 AND version = ?2 AND body <> x'';
+
+-- summaries --
+-- All versions, oldest first.
+SELECT version, body FROM summaries WHERE thread = ?1 AND body <> x'' ORDER BY version;
+
+-- newest_summary --
+-- The number of the newest version, used or not.
+SELECT coalesce(max(version), 0) FROM summaries WHERE thread = ?1;
+
+-- new_summary --
+-- One more version.
+INSERT INTO summaries (thread, version, upto, body) VALUES (?1, ?2, ?3, ?4);
+
+-- use_summary --
+-- The version that contexts use.
+UPDATE threads SET summary = ?2 WHERE thread = ?1;
+
+-- drop_summaries --
+-- What was made from something that was removed goes; its number stays, so that no other version gets it.
+UPDATE summaries SET body = x'' WHERE thread = ?1 AND upto > ?2;
+
+-- ask_work --
+-- A job is wanted, by a moment; one that failed keeps its pause, one that nobody tries any more is taken up again late.
+INSERT INTO work (thread, kind, due, spec) VALUES (?1, ?2, ?3, ?4)
+ON CONFLICT (thread, kind) DO UPDATE SET generation = generation + 1, spec = ?4,
+  due = CASE WHEN tries = 0 THEN ?3 WHEN due > 1e11 THEN ?5 ELSE max(due, ?3) END;
+
+-- due_work --
+-- Jobs that are due, also those that somebody holds.
+SELECT w.thread, w.kind, w.due, w.generation, w.tries, w.spec, w.error, t.owner, t.thread_id, w.holder, w.lease_until
+FROM work w JOIN threads t ON t.thread = w.thread WHERE w.due <= ?1 AND t.status <> 'erased' ORDER BY w.due;
+
+-- claim_work --
+-- A job is ours if nobody else took it since it was read.
+UPDATE work SET holder = ?5, lease_until = ?6, tries = tries + 1
+WHERE thread = ?1 AND kind = ?2 AND tries = ?3 AND holder = ?4
+RETURNING generation;
+
+-- renew_work --
+-- A longer lease for a job that is still ours.
+UPDATE work SET lease_until = ?5 WHERE thread = ?1 AND kind = ?2 AND holder = ?3 AND tries = ?4 RETURNING tries;
+
+-- work_done --
+-- A job is done, if it was not asked for again meanwhile.
+DELETE FROM work WHERE thread = ?1 AND kind = ?2 AND holder = ?3 AND tries = ?4 AND generation = ?5;
+
+-- work_again --
+-- A job is over for now: it failed, or was asked for again meanwhile.
+UPDATE work SET holder = '', lease_until = 0, due = ?5, tries = ?6, error = ?7
+WHERE thread = ?1 AND kind = ?2 AND holder = ?3 AND tries = ?4;
+
+-- all_work --
+-- Jobs of one thread, or of all.
+SELECT w.thread, w.kind, w.due, w.generation, w.tries, w.spec, w.error, t.owner, t.thread_id, w.holder, w.lease_until
+FROM work w JOIN threads t ON t.thread = w.thread 
+WHERE (?1 IS NULL OR w.thread = ?1) AND t.status <> 'erased' ORDER BY w.due;
+
+-- next_work --
+-- When the next job is due.
+SELECT min(max(due, lease_until)) FROM work;
 
 -- receipt --
 -- What an erasure removed, by counts.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from itertools import pairwise
 from typing import Any
 
 import apsw
@@ -77,9 +78,18 @@ class Reading(Walk):
     # ------------------------------------------------------------------------------------------ the rest
     def turns(self, key: bytes, limit: int = 200, before: int | None = None) -> list[TurnRow]:
         """Turns, newest first."""
-        with self.database.reading() as connection:
+        with self.snapshot(), self.database.reading() as connection:
+            found = thread_row(connection, key)
             rows = connection.execute(Q["turns"], (key, 1 << 60 if before is None else before, limit))
-            return [turn_row(key, row) for row in rows]
+            out = [turn_row(key, row) for row in rows]
+        asked = 0 if found is None else found[0].asked
+        ends = [asked if before is None else None, *(row.number for row in out), 0 if len(out) < limit else None]
+        if before is None:
+            ends[0] = asked + 1
+        for above, below in pairwise(ends):
+            if above is not None and below is not None and above != below + 1:
+                raise StorageCorrupt(f"a turn of thread {key.hex()} is missing: restore a backup")
+        return out
 
     def calls(self, key: bytes | None, owner: str | None = None) -> list[tuple[str, str, Call]]:
         """The ledger of a thread, an owner or all: owner, thread id, call."""

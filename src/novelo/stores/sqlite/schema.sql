@@ -4,7 +4,8 @@ CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 
 -- seal (here and below): eight bytes of a hash over the rest of the row, made by the function that connections have
 -- under that name; of a thread over what counts and fences, while its texts stand under seals of their own in metadata and
--- state, and the lease under none.
+-- state, and the lease under none. asked: rows of the thread in turns, so that one that is lost is missed.
+-- summary: the version that contexts use, 0 for none.
 CREATE TABLE threads (
   thread BLOB PRIMARY KEY,
   owner TEXT NOT NULL,
@@ -28,6 +29,8 @@ CREATE TABLE threads (
   fork_at INTEGER NOT NULL DEFAULT 0,
   hidden INTEGER NOT NULL DEFAULT 0,
   pinned INTEGER NOT NULL DEFAULT 0,
+  asked INTEGER NOT NULL DEFAULT 0,
+  summary INTEGER NOT NULL DEFAULT 0,
   created REAL NOT NULL,
   updated REAL NOT NULL,
   seal BLOB
@@ -52,9 +55,11 @@ CREATE TABLE entries (
 ) WITHOUT ROWID;
 CREATE INDEX entries_by_id ON entries (thread, id) WHERE id IS NOT NULL;
 
+-- number: 1, 2, 3, ... in the order of first.
 CREATE TABLE turns (
   thread BLOB NOT NULL,
   first INTEGER NOT NULL,
+  number INTEGER NOT NULL,
   last INTEGER NOT NULL,
   status TEXT NOT NULL,
   epoch INTEGER NOT NULL,
@@ -68,6 +73,7 @@ CREATE TABLE turns (
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX turns_by_key ON turns (thread, key) WHERE key IS NOT NULL;
 
+-- cost: US dollars as a decimal, NULL if the price is not known. spent_*: sums over the thread up to and with the row.
 CREATE TABLE calls (
   thread BLOB NOT NULL,
   number INTEGER NOT NULL,
@@ -83,6 +89,10 @@ CREATE TABLE calls (
   first_token_ms INTEGER,
   estimated INTEGER NOT NULL,
   created INTEGER NOT NULL,
+  cost TEXT,
+  prices TEXT NOT NULL,
+  spent_tokens INTEGER NOT NULL,
+  spent_cost TEXT NOT NULL,
   raw BLOB,
   seal BLOB NOT NULL,
   PRIMARY KEY (thread, number)
@@ -97,6 +107,26 @@ CREATE TABLE hidden (
   thread BLOB NOT NULL, start INTEGER NOT NULL, stop INTEGER NOT NULL, seal BLOB NOT NULL,
   PRIMARY KEY (thread, start)
 ) WITHOUT ROWID;
+
+-- What stands in contexts for older entries; body: a sealed `Summary`. Versions count up and are never used twice.
+CREATE TABLE summaries (
+  thread BLOB NOT NULL, version INTEGER NOT NULL, upto INTEGER NOT NULL, body BLOB NOT NULL, PRIMARY KEY (thread, version)
+) WITHOUT ROWID;
+
+-- Jobs to do, one row a thread and kind. generation: rises with every request, so that one that came meanwhile is not lost.
+CREATE TABLE work (
+  thread BLOB NOT NULL,
+  kind TEXT NOT NULL,
+  due REAL NOT NULL,
+  generation INTEGER NOT NULL DEFAULT 1,
+  tries INTEGER NOT NULL DEFAULT 0,
+  holder TEXT NOT NULL DEFAULT '',
+  lease_until REAL NOT NULL DEFAULT 0,
+  spec TEXT NOT NULL DEFAULT '',
+  error TEXT NOT NULL DEFAULT '',
+  PRIMARY KEY (thread, kind)
+) WITHOUT ROWID;
+CREATE INDEX work_by_due ON work (due);
 
 -- Counts only; the thread is named by its key.
 CREATE TABLE erasures (number INTEGER PRIMARY KEY, thread BLOB NOT NULL, erased REAL NOT NULL, rows TEXT NOT NULL);

@@ -13,12 +13,12 @@ import apsw
 import msgspec
 
 from novelo.errors import KeyConflict, TurnClosed, UnknownEntry
-from novelo.stores.base import Begun, Busy, Close, Lease, NewEntry, ThreadRow, TurnRow
-from novelo.stores.rules import checked_key, clamped, held, lost, tokens_of
+from novelo.stores.base import Begun, Busy, Close, Lease, NewEntry, ThreadRow, TurnRow, Work
+from novelo.stores.rules import checked_key, clamped, held, lost, takes_over, tokens_of
 from novelo.stores.sqlite.changes import data
 from novelo.stores.sqlite.facts import Q, thread_row, turn_row
 from novelo.stores.sqlite.forks import Forks
-from novelo.stores.sqlite.rows import from_row, over, sealed, to_row, unsealed
+from novelo.stores.sqlite.rows import from_row, sealed, to_row, unsealed
 from novelo.usage import Call
 
 
@@ -45,11 +45,14 @@ class SQLiteStore(Forks):
             earlier = self._turn_of(db, key, idempotency)
             if earlier is not None and earlier.status == "done":
                 return Begun(thread, earlier, state, replayed=True)
-            if held(thread, ttl, lease) and mode != "interrupt":
+            if held(thread, ttl, lease) and not takes_over(mode):
                 return Busy(
                     thread.holder, thread.lease_until, earlier is not None and earlier.first == thread.open_turn
                 )
-            thread = self._interrupt(db, thread, lease.now, but=None if earlier is None else earlier.first)
+            cut, own = thread.open_turn, None if earlier is None else earlier.first
+            thread = self._interrupt(db, thread, lease.now, but=own)
+            if mode == "rollback" and cut is not None and cut != own:
+                self._hide(db, key, [(cut, thread.head)], lease.now)
             earlier = self._turn_of(db, key, idempotency)  # what was streamed may have joined it
             if earlier is not None and earlier.last + 1 == thread.head:
                 return self._retake(db, thread, earlier, state, lease)
@@ -57,7 +60,7 @@ class SQLiteStore(Forks):
                 self._hide(db, key, [(earlier.first, earlier.last + 1)], lease.now)
             if hide_from is not None:
                 self._hide(db, key, clamped([(hide_from, thread.head)], thread.head), lease.now)
-            if earlier is not None or hide_from is not None:
+            if earlier is not None or hide_from is not None or mode == "rollback":
                 thread, _, _ = self._ensure(db, key, names, lease.now)
             return self._take(db, thread, state, question, lease, idempotency, earlier)
 
@@ -67,7 +70,7 @@ class SQLiteStore(Forks):
         row = next(iter(db.execute(Q["turn_by_key"], (key, idempotency[0]))), None)
         if row is None:
             return None
-        if row[6] != idempotency[1]:
+        if row[7] != idempotency[1]:
             raise KeyConflict(
                 "the idempotency key belongs to another request of this thread: use a new key for a new request"
             )
@@ -99,11 +102,12 @@ class SQLiteStore(Forks):
             cut -= 1
         self._hide(db, thread.key, clamped([(cut + 1, turn.last + 1)], thread.head), lease.now)
         until = lease.now + lease.ttl_s
-        values = (thread.key, lease.holder, until, lease.ttl_s, turn.first, lease.now)
-        epoch = next(iter(db.execute(Q["retake"], values)))[0]
+        values = (thread.key, lease.holder, until, lease.ttl_s, turn.first, lease.now, turn.status == "new")
+        epoch, number = next(iter(db.execute(Q["retake"], values)))
         db.execute(Q["reseal"], (thread.key,))
         if turn.status == "new":
-            db.execute(Q["new_turn"], (thread.key, turn.first, epoch, int(lease.now * 1000), None, None))
+            turn = msgspec.structs.replace(turn, number=number)
+            db.execute(Q["new_turn"], (thread.key, turn.first, epoch, int(lease.now * 1000), None, None, number))
         else:
             db.execute(Q["reopen_turn"], (thread.key, turn.first, epoch))
         found = thread_row(db, thread.key)
@@ -124,13 +128,15 @@ class SQLiteStore(Forks):
         key, first = thread.key, thread.head
         asks = question.message.role == "user"
         until = lease.now + lease.ttl_s
-        values = (key, asks, tokens_of([question]), 0, lease.holder, until, lease.ttl_s, first, lease.now)
-        epoch = next(iter(db.execute(Q["take"], values)))[0]
+        new = earlier is None
+        values = (key, asks, tokens_of([question]), 0, lease.holder, until, lease.ttl_s, first, lease.now, new)
+        epoch, number = next(iter(db.execute(Q["take"], values)))
         if earlier is not None:
-            db.execute(Q["move_turn"], (key, earlier.first, first, epoch))
+            db.execute(Q["close_ranks"], (key, earlier.first, first))
+            db.execute(Q["move_turn"], (key, earlier.first, first, epoch, number))
         else:
             known = idempotency or (None, None)
-            db.execute(Q["new_turn"], (key, first, epoch, int(lease.now * 1000), *known))
+            db.execute(Q["new_turn"], (key, first, epoch, int(lease.now * 1000), *known, number))
         turns, running = thread.turns + asks, thread.running + question.tokens
         self._write(db, key, thread.owner, first, turns, running, question, lease.now)
         thread = msgspec.structs.replace(
@@ -143,9 +149,11 @@ class SQLiteStore(Forks):
             lease_until=until,
             open_turn=first,
             status="active",
+            asked=number,
             updated=lease.now,
         )
-        turn = TurnRow(first, first, "open", idempotency[0] if idempotency else None, epoch, lease.now)
+        name = idempotency[0] if idempotency else None
+        turn = TurnRow(first, first, "open", name, epoch, lease.now, number=number)
         return Begun(thread, turn, state, rejoined=earlier is not None)
 
     def _write(
@@ -173,7 +181,7 @@ class SQLiteStore(Forks):
             if found is None or found[0].status == "erased" or not self._asks(db, found[0], first):
                 raise UnknownEntry(f"no turn begins at position {first}")
             thread, state, ttl = found
-            if held(thread, ttl, lease) and mode != "interrupt":
+            if held(thread, ttl, lease) and not takes_over(mode):
                 return Busy(thread.holder, thread.lease_until, thread.open_turn == first)
             thread = self._interrupt(db, thread, lease.now, but=first)
             row = next(iter(db.execute(Q["turn"], (key, first))), None)
@@ -203,6 +211,7 @@ class SQLiteStore(Forks):
         close: Close | None = None,
         state: dict[str, Any] | None = None,
         calls: Sequence[Call] = (),
+        work: Work | None = None,
         lease_until: float = 0.0,
         holder: str = "",
     ) -> int:
@@ -241,8 +250,9 @@ class SQLiteStore(Forks):
                 db.execute(Q["close_turn"], (key, first, last, close.status, manifest))
             else:
                 db.execute(Q["close_turn"], (key, first, last, "open", None))
-            for call in calls:
-                db.execute(Q["call"], _call_row(key, first, call, now))
+            self._note(db, key, first, calls, now)
+            if work is not None:
+                self._ask(db, key, work, now)
         return int(position)
 
     def keep_draft(self, key: bytes, epoch: int, first: int, draft: NewEntry | None, lease_until: float) -> bool:
@@ -282,7 +292,7 @@ class SQLiteStore(Forks):
             if found is None or found[0].open_turn is None or held(found[0], found[2], lease):
                 return False
             row = next(iter(db.execute(Q["turn"], (key, found[0].open_turn))), None)
-            if row is None or row[2] != "open":
+            if row is None or row[3] != "open":
                 return False
             self._interrupt(db, found[0], lease.now, but=None)
             db.execute(Q["reaped"], (key, lease.now))
@@ -312,17 +322,3 @@ class SQLiteStore(Forks):
             moment = created[i] if created else now
             self._write(db, thread.key, thread.owner, position + i, turns, running, new, moment)
         return int(position)
-
-
-def _call_row(key: bytes, first: int, call: Call, now: float) -> tuple[Any, ...]:
-    row = (
-        first, call.purpose, call.model, call.input, call.output, call.cache_read, call.cache_write,
-        call.reasoning, _milliseconds(call.latency_s), _milliseconds(call.first_token_s), int(call.estimated),
-        int(now * 1000),
-        sealed(key, "usage", msgspec.json.encode(call.raw)) if call.raw else None,
-    )  # fmt: skip
-    return (key, *row, over("call", key, *row))
-
-
-def _milliseconds(seconds: float | None) -> int | None:
-    return None if seconds is None else round(seconds * 1000)

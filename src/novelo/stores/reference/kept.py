@@ -13,10 +13,11 @@ from typing import Any
 import msgspec
 
 from novelo.errors import StorageUnavailable, ThreadErased, UnknownEntry
-from novelo.stores.base import Found, Hit, NewEntry, StoredEntry, ThreadRow, TurnRow
+from novelo.stores.base import Found, Hit, Job, NewEntry, StoredEntry, ThreadRow, TurnRow
 from novelo.stores.rules import Ranges, thread_key
 from novelo.stores.search import fold, query_words, spans
-from novelo.usage import Call
+from novelo.summaries import Summary
+from novelo.usage import Call, Spent
 
 replace = msgspec.structs.replace
 
@@ -34,6 +35,9 @@ class Kept:
     requests: dict[str, bytes] = field(default_factory=dict)
     drafts: dict[int, NewEntry] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
+    summaries: list[Summary] = field(default_factory=list)
+    newest_summary: int = 0
+    work: dict[str, Job] = field(default_factory=dict)
     pins: set[int] = field(default_factory=set)
     hidden: Ranges = field(default_factory=list)
 
@@ -142,7 +146,8 @@ class KeptThreads:
         """Turns, newest first."""
         with self._lock:
             kept = self._living(key)
-            rows = [] if kept is None else sorted(kept.turns.values(), key=lambda turn: -turn.first)
+            rows = [] if kept is None else sorted(kept.turns.values(), key=lambda turn: turn.first)
+            rows = [replace(turn, number=number) for number, turn in enumerate(rows, 1)][::-1]
             return [turn for turn in rows if before is None or turn.first < before][:limit]
 
     def calls(self, key: bytes | None, owner: str | None = None) -> list[tuple[str, str, Call]]:
@@ -154,6 +159,13 @@ class KeptThreads:
                 if (key is None or name == key) and (key is not None or owner is None or kept.row.owner == owner)
             ]
             return [(kept.row.owner, kept.row.thread_id, call) for kept in chosen for call in kept.calls]
+
+    def spent(self, key: bytes | None, owner: str, since: float) -> Spent:
+        """What a thread, or all threads of an owner have spent since a moment."""
+        total = Spent()
+        for _, _, call in self.calls(key, owner if key is None else None):
+            total = total.plus(call) if call.created >= since else total
+        return total
 
     def pins(self, key: bytes) -> list[int]:
         """Pinned positions."""

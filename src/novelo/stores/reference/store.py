@@ -12,38 +12,34 @@ from typing import Any
 
 import msgspec
 
-from novelo.errors import InvalidSpec, KeyConflict, ThreadErased, TurnClosed, UnknownEntry
-from novelo.messages import Message, decode, encode
+from novelo.errors import InvalidSpec, KeyConflict, TurnClosed, UnknownEntry
+from novelo.messages import decode, encode
 from novelo.stores.base import (
     Begun,
     Busy,
     Close,
     Lease,
     NewEntry,
-    Receipt,
     StoredEntry,
     ThreadRow,
     TurnRow,
+    Work,
 )
-from novelo.stores.kept import Kept, KeptThreads
+from novelo.stores.reference.changes import KeptChanges
+from novelo.stores.reference.kept import Kept
 from novelo.stores.rules import (
-    checked_facts,
     checked_key,
-    checked_positions,
-    clamped,
     held,
     lost,
-    merged,
+    takes_over,
     tokens_of,
-    without,
-    without_quotes,
 )
 from novelo.usage import Call
 
 replace = msgspec.structs.replace
 
 
-class ReferenceStore(KeptThreads):
+class ReferenceStore(KeptChanges):
     """The in-memory store; see `stores/base.py` for what each method promises."""
 
     # ------------------------------------------------------------------------------------------ the turn protocol
@@ -67,10 +63,13 @@ class ReferenceStore(KeptThreads):
             earlier = self._turn_of(kept, idempotency)
             if earlier is not None and earlier.status == "done":
                 return Begun(kept.row, earlier, copy.deepcopy(kept.state), replayed=True)
-            if held(kept.row, kept.lease_s, lease) and mode != "interrupt":
+            if held(kept.row, kept.lease_s, lease) and not takes_over(mode):
                 same = earlier is not None and earlier.first == kept.row.open_turn
                 return Busy(kept.row.holder, kept.row.lease_until, same)
-            self._interrupt(kept, lease.now, but=None if earlier is None else earlier.first)
+            cut, own = kept.row.open_turn, None if earlier is None else earlier.first
+            self._interrupt(kept, lease.now, but=own)
+            if mode == "rollback" and cut is not None and cut != own:
+                self._hide(kept, [(cut, kept.row.head)], lease.now)
             if earlier is not None:
                 earlier = kept.turns[earlier.first]
                 if earlier.last + 1 == kept.row.head:
@@ -79,14 +78,6 @@ class ReferenceStore(KeptThreads):
             if hide_from is not None:
                 self._hide(kept, [(hide_from, kept.row.head)], lease.now)
             return self._take(kept, question, lease, idempotency, earlier)
-
-    def _ensure(self, key: bytes, names: tuple[str, str], now: float) -> Kept:
-        kept = self._all().get(key)
-        if kept is None:
-            kept = self._kept[key] = Kept(ThreadRow(key, *names, created=now, updated=now))
-        elif kept.row.status == "erased":
-            kept.row = replace(kept.row, owner=names[0], thread_id=names[1], status="active", created=now, updated=now)
-        return kept
 
     def _turn_of(self, kept: Kept, idempotency: tuple[str, bytes] | None) -> TurnRow | None:
         if idempotency is None:
@@ -122,6 +113,7 @@ class ReferenceStore(KeptThreads):
         self._open(kept, turn.first, lease)
         turn = kept.turns[turn.first] = replace(turn, epoch=kept.row.epoch, status="open")
         kept.drafts.pop(turn.first, None)
+        kept.row = replace(kept.row, asked=len(kept.turns))
         return Begun(kept.row, turn, copy.deepcopy(kept.state), rejoined=True)
 
     def _open(self, kept: Kept, first: int, lease: Lease) -> None:
@@ -157,7 +149,10 @@ class ReferenceStore(KeptThreads):
         if idempotency is not None:
             kept.requests[idempotency[0]] = idempotency[1]
         kept.turns[first] = turn
-        return Begun(kept.row, turn, copy.deepcopy(kept.state), rejoined=earlier is not None)
+        kept.row = replace(kept.row, asked=len(kept.turns))
+        return Begun(
+            kept.row, replace(turn, number=len(kept.turns)), copy.deepcopy(kept.state), rejoined=earlier is not None
+        )
 
     def reopen(self, key: bytes, first: int, lease: Lease, *, mode: str) -> Begun | Busy:
         """Take up a turn again, or answer a user message at the end that no turn has answered."""
@@ -165,7 +160,7 @@ class ReferenceStore(KeptThreads):
             kept = self._living(key)
             if kept is None or (first not in kept.turns and not self._asks(kept.row, first)):
                 raise UnknownEntry(f"no turn begins at position {first}")
-            if held(kept.row, kept.lease_s, lease) and mode != "interrupt":
+            if held(kept.row, kept.lease_s, lease) and not takes_over(mode):
                 return Busy(kept.row.holder, kept.row.lease_until, kept.row.open_turn == first)
             turn = kept.turns.get(first) or TurnRow(first, first, "new", created=lease.now)
             if turn.status == "done" or turn.last + 1 != kept.row.head:
@@ -189,6 +184,7 @@ class ReferenceStore(KeptThreads):
         close: Close | None = None,
         state: dict[str, Any] | None = None,
         calls: Sequence[Call] = (),
+        work: Work | None = None,
         lease_until: float = 0.0,
         holder: str = "",
     ) -> int:
@@ -218,6 +214,8 @@ class ReferenceStore(KeptThreads):
             kept.turns[first] = turn
             kept.drafts.pop(first, None)
             kept.calls += [replace(call, turn=first, created=now) for call in calls]
+            if work is not None:
+                self._ask(kept, work, now)
             return position
 
     def keep_draft(self, key: bytes, epoch: int, first: int, draft: NewEntry | None, lease_until: float) -> bool:
@@ -298,160 +296,6 @@ class ReferenceStore(KeptThreads):
                 kept.words[at] = new.words
         return kept.row.head - 1
 
-    # ------------------------------------------------------------------------------------------ changing what is there
-    def set_facts(self, key: bytes, names: tuple[str, str], now: float, **facts: Any) -> None:
-        """Set title, tags, metadata, state or status; `patch` sets single keys of the state, `without` removes one."""
-        facts = checked_facts(facts)
-        with self._lock:
-            kept = self._ensure(key, names, now)
-            gone, patch = facts.pop("without", None), facts.pop("patch", {})
-            state = facts.pop("state", kept.state)
-            kept.state = {k: v for k, v in state.items() if k != gone} | patch
-            kept.row = replace(kept.row, updated=now, **facts)
-
-    def pin(self, key: bytes, positions: Sequence[int], on: bool) -> None:
-        """Pin or unpin positions."""
-        with self._lock:
-            kept = self._known(key)
-            positions = checked_positions(positions, kept.row.head)
-            kept.pins = kept.pins | set(positions) if on else kept.pins - set(positions)
-            kept.row = replace(kept.row, pinned=bool(kept.pins))
-
-    def _known(self, key: bytes) -> Kept:
-        kept = self._living(key)
-        if kept is None:
-            raise UnknownEntry("there is no such thread")
-        return kept
-
-    def hide(self, key: bytes, ranges: Sequence[tuple[int, int]], on: bool, now: float) -> None:
-        """Take half-open ranges out of contexts, or back in."""
-        with self._lock:
-            kept = self._known(key)
-            ranges = clamped(ranges, kept.row.head)
-            kept.hidden = kept.hidden if on else without(kept.hidden, ranges)
-            self._hide(kept, ranges if on else [], now)
-
-    def _hide(self, kept: Kept, ranges: Sequence[tuple[int, int]], now: float) -> None:
-        kept.hidden = merged([*kept.hidden, *clamped(ranges, kept.row.head)])
-        kept.row = replace(kept.row, hidden=bool(kept.hidden), updated=now)
-
-    def rewrite(self, thread: ThreadRow, bodies: dict[int, NewEntry | None], now: float) -> int:
-        """Replace entries' bodies, or remove them; an entry shared with a fork changes for both."""
-        done = 0
-        changed: dict[bytes, int] = {}
-        with self._lock:
-            for position, new in bodies.items():
-                if not 0 <= position < thread.head:
-                    continue
-                kept = self._holder(thread, position)
-                old = kept.entries[position]
-                if old.deleted:
-                    continue
-                done += 1
-                message = Message(old.role) if new is None else decode(encode(new.message))  # type: ignore[arg-type]
-                message = replace(message, role=old.role)
-                kept.entries[position] = replace(old, message=message, deleted=new is None)
-                kept.words.pop(position, None)
-                if new is not None and new.words:
-                    kept.words[position] = new.words
-                changed[kept.row.key] = min(position, changed.get(kept.row.key, position))
-            for key, position in changed.items():
-                for one in [self._kept[key], *self._sharing(key, position)]:
-                    self._note_change(one, position)
-            if done:
-                kept = self._kept[thread.key]
-                kept.row = replace(kept.row, updated=now)
-        return done
-
-    def _sharing(self, key: bytes, position: int) -> list[Kept]:
-        """All forks, and forks of forks, that have the entry at a position from a thread."""
-        out = []
-        for child in self._kept.values():
-            if child.row.parent == key and position < child.row.fork_at:
-                out += [child, *self._sharing(child.row.key, position)]
-        return out
-
-    def _note_change(self, kept: Kept, position: int) -> None:
-        """Raise the content version of a thread that has the entry, and take what its manifests quote out of them."""
-        kept.row = replace(kept.row, content_version=kept.row.content_version + 1)
-        for first, turn in kept.turns.items():
-            if turn.manifest is not None and turn.last >= position:
-                kept.turns[first] = replace(turn, manifest=without_quotes(turn.manifest))
-
-    # ------------------------------------------------------------------------------------------ forks and erasure
-    def fork(self, parent: ThreadRow, key: bytes, names: tuple[str, str], at: int, now: float) -> ThreadRow:
-        """A new thread that shares the entries below a position."""
-        with self._lock:
-            source, old = self._living(parent.key), self._all().get(key)
-            if old is not None and old.row.status != "erased":
-                raise InvalidSpec("a thread of that id exists already: choose another id for the fork")
-            if source is None:
-                raise ThreadErased("the thread was erased")
-            if not 0 <= at <= source.row.head:
-                raise UnknownEntry(f"cannot fork at {at}: the thread has {source.row.head} messages")
-            last = self._entry(source.row, at - 1) if at else StoredEntry(-1, Message("system"))
-            row = source.row
-            made = self._kept[key] = Kept(
-                ThreadRow(
-                    key, *names, at, last.turn, min(row.opening, at), last.running,
-                    epoch=0 if old is None else old.row.epoch + 1,
-                    title=row.title, tags=row.tags, metadata=row.metadata,
-                    content_version=0 if old is None else old.row.content_version,
-                    parent=parent.key, fork_at=at, created=now, updated=now,
-                ),
-                copy.deepcopy(source.state),
-                pins={p for p in source.pins if p < at},
-            )  # fmt: skip
-            self._hide(made, [(a, min(b, at)) for a, b in source.hidden if a < at], now)
-            made.row = replace(made.row, pinned=bool(made.pins))
-            return made.row
-
-    def erase(self, key: bytes, now: float, *, forks: str = "erase") -> Receipt:
-        """Remove a thread for good; a late writer cannot revive it."""
-        with self._lock:
-            kept = self._living(key)
-            if kept is None:
-                return Receipt({})
-            named = self._part(kept, keep=forks == "keep")
-            row = ThreadRow(
-                key, "", "", epoch=kept.row.epoch + 1, status="erased", created=kept.row.created, updated=now,
-                content_version=kept.row.content_version + 1,
-            )  # fmt: skip
-            self._kept[key] = Kept(row)
-            rows = {
-                "search": len(kept.words),
-                "entries": len(kept.entries),
-                "turns": len(kept.turns),
-                "calls": len(kept.calls),
-                "pins": len(kept.pins),
-                "hidden": len(kept.hidden),
-            }
-            return Receipt(rows, named)
-
-    def _part(self, parent: Kept, *, keep: bool) -> tuple[str, ...]:
-        """Forks part from a thread that goes: what it kept itself moves, or is gone; the ids of all that shared it."""
-        row = parent.row
-        start = row.fork_at if row.parent is not None else 0
-        named = sorted(self._sharing(row.key, start), key=_age)
-        for one in [] if keep else [parent, *named]:
-            self._note_change(one, start)
-        children = sorted((k for k in self._kept.values() if k.row.parent == row.key), key=_age)
-        heir = max(children, key=lambda child: child.row.fork_at, default=None)
-        for child in children:
-            at = child.row.fork_at
-            if heir is None or at <= start:
-                child.row = replace(child.row, parent=row.parent)
-            elif child is not heir:
-                child.row = replace(child.row, parent=heir.row.key)
-            else:
-                for position in range(start, at):
-                    entry = parent.entries[position]
-                    child.entries[position] = entry if keep else _emptied(entry)
-                    if keep and position in parent.words:
-                        child.words[position] = parent.words[position]
-                child.row = replace(child.row, parent=row.parent, fork_at=start)
-        return tuple(one.row.thread_id for one in named)
-
 
 def _checked(new: NewEntry) -> NewEntry:
     """The entry as it comes back from a disk: data, and nothing else."""
@@ -464,11 +308,3 @@ def _data(value: Any) -> Any:
         return None if value is None else msgspec.json.decode(msgspec.json.encode(value))
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidSpec(f"a value that cannot be stored as data: {type(error).__name__}") from error
-
-
-def _emptied(entry: StoredEntry) -> StoredEntry:
-    return replace(entry, message=Message(entry.role), deleted=True)  # type: ignore[arg-type]
-
-
-def _age(kept: Kept) -> tuple[float, str, str]:
-    return kept.row.created, kept.row.owner, kept.row.thread_id

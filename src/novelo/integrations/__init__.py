@@ -1,0 +1,1 @@
+"""Novelo inside other things; each module needs the extra of its name."""
