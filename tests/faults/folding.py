@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import threading
 import time
 
@@ -147,9 +148,9 @@ def redact(thread, log, rng, name):
 def mask(thread, log, rng, name):
     """Mask what a pattern finds."""
     entry = some(thread, rng)
-    if entry is None or not entry.text.strip():
+    key = "" if entry is None else key_of(entry)
+    if not re.fullmatch(r"[a-z]\d-\d+", key):
         return False
-    key = key_of(entry)
     log.write(touched=[key])
     return thread.redact(rf"{key}\b")
 
