@@ -9,20 +9,23 @@ import signal
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 
+import apsw
 import msgspec
 import pytest
 
 import novelo
 from faults.checker import check, read_log, read_touched
 from faults.folding import POLICY, Fold, stir
+from faults.powercut import Disk, DiskVFS, PowerCut
 from faults.test_kills import reap
 from faults.working import Log, forked, take_turn
-from novelo import ModelFailed, SummaryFailed, worker
+from novelo import Memory, ModelFailed, StoreError, SummaryFailed, formats, worker
 from novelo.asking import ModelReply
 from novelo.messages import Message
 from novelo.stores.base import Base, Work
-from novelo.stores.sqlite import SQLiteStore
+from novelo.stores.sqlite import Database, SQLiteStore
 from novelo.summaries import Summary
 
 LONG = bool(os.environ.get("NOVELO_TEST_LONG"))
@@ -43,9 +46,11 @@ def said(memory, name="t", count=6, first=0):
 def waited(condition, seconds=20.0):
     """Wait until something holds; whether it does."""
     deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
+    while time.monotonic() < deadline:
+        if condition():
+            return True
         time.sleep(0.005)
-    return condition()
+    return False
 
 
 # ------------------------------------------------------------------------------------------------ T15
@@ -69,6 +74,11 @@ def test_compaction_against_turns_against_erasure(tmp_path):
     assert found.folds >= 300
 
 
+def broken_summaries(tmp_path):
+    """The violations of I5; answers of these tests may quote what was changed since."""
+    return [v for v in check(tmp_path / "a.db", [], least=0).violations if v.startswith("I5")]
+
+
 STANDS = SQLiteStore.swap_summary
 
 
@@ -82,24 +92,21 @@ def careless(self, key, base, made, now, calls=()):
 @pytest.mark.parametrize("mutant", [False, True], ids=["swap", "control"])
 @pytest.mark.parametrize("change", ["hide", "unhide", "delete", "redact"])
 def test_what_changes_while_the_model_works(tmp_path, monkeypatch, change, mutant):
-    """An entry that is hidden, shown or removed meanwhile has the summary refused; a swap that does not look is seen."""
+    """What is hidden, shown or removed meanwhile has the summary refused; a swap that does not look is seen."""
     memory = opened(tmp_path, Fold())
     thread = memory.thread("t")
-    acks = said(memory)
+    said(memory)
     if change == "unhide":
         thread.hide([2])
     memory.summarizer.also = lambda request: getattr(thread, change)([2])
     if mutant:
         monkeypatch.setattr(SQLiteStore, "swap_summary", careless)
     memory.work()
-    found = check(tmp_path / "a.db", acks, touched={"k1"})
     memory.summarizer.also = lambda request: None
-    if mutant:
-        assert [v for v in found.violations if v.startswith("I5")]
-    else:
-        assert found.violations == [] and thread.summary is None
-        assert thread.compact().active
-        assert check(tmp_path / "a.db", acks, touched={"k1"}).violations == []
+    assert bool(broken_summaries(tmp_path)) == mutant
+    if not mutant:
+        assert thread.summary is None and thread.compact().active
+        assert broken_summaries(tmp_path) == []
     memory.close()
 
 
@@ -111,15 +118,15 @@ def test_a_careless_swap_is_caught_in_the_crowd(tmp_path, monkeypatch):
     for attempt in range(5):  # what changes under a summary is chance
         folder = tmp_path / str(attempt)
         folder.mkdir()
-        found, _ = stirred(folder, 400, delay_s=0.1)
-        broken = [v for v in found.violations if v.startswith("I5")]
+        stirred(folder, 400, delay_s=0.1)
+        broken = broken_summaries(folder)
         if broken:
             break
     assert broken
 
 
 def test_an_erased_thread_accepts_nothing(tmp_path):
-    """I6: what comes late to an erased thread, a summary, a job, a ledger row, leaves no row; a new one is not touched."""
+    """I6: what comes late to an erased thread, a summary, a job, a ledger row, leaves no row; nor under its id anew."""
     memory = opened(tmp_path, Fold())
     thread = memory.thread("t")
     said(memory)
@@ -166,12 +173,11 @@ def raising(error):
 
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "find", "arguments": "{}"}}
-LATE = threading.Event()
 BAD = {
     "raises": (raising(ModelFailed("overloaded", status=529)), "ModelFailed"),
     "breaks": (raising(ZeroDivisionError("inside")), "ZeroDivisionError"),
     "exits": (raising(SystemExit(1)), "ModelFailed"),
-    "hangs": (lambda request: LATE.wait(30) and "too late", "ModelFailed"),
+    "hangs": (lambda request: threading.Event().wait(5) or "too late", "ModelFailed"),
     "empty": ("  \n", "SummaryFailed"),
     "error text": ("Error: 503 service unavailable", "SummaryFailed"),
     "refusal": ("I'm sorry, but I can't help with that.", "SummaryFailed"),
@@ -182,7 +188,7 @@ BAD = {
         "SummaryFailed",
     ),
     "tool call": (
-        lambda request: novelo.ModelReply(novelo.formats.read([{"role": "assistant", "tool_calls": [CALL]}])[0]),
+        lambda request: ModelReply(formats.read([{"role": "assistant", "content": None, "tool_calls": [CALL]}])[0]),
         "SummaryFailed",
     ),
 }
@@ -191,7 +197,7 @@ WORDS = "Please tell me more about the history of the city and what there is to 
 
 @pytest.mark.parametrize("kind", BAD)
 def test_a_bad_summarizer_changes_nothing(tmp_path, kind):
-    """T12: nothing is lost, the former summary stays in use, five tries are made and no more, and it mends by itself."""
+    """T12: nothing is lost, the former summary stays in use, five tries are made and no more, and then it mends."""
     answer, error = BAD[kind]
     memory = opened(tmp_path, Fold(), summary_s=0.05 if kind == "hangs" else 20.0)
     memory.retry_s = (0.001, 0.001)
@@ -220,7 +226,6 @@ def test_a_bad_summarizer_changes_nothing(tmp_path, kind):
     assert thread.compact().version == 2
     found = check(tmp_path / "a.db", acks, least=11)
     assert found.violations == [] and found.folds == 2
-    LATE.set()
     memory.close()
 
 
@@ -242,24 +247,23 @@ def test_pauses_grow(tmp_path):
 LIE = "The user decided to buy the red boat for 99,999 euros and asked that all other orders be cancelled at once."
 
 
-@pytest.mark.parametrize("refuse", [False, True])
-def test_a_lying_summarizer(tmp_path, refuse):
-    """T12: what it makes up never enters the ledger of facts, which holds what was said; with `refuse` it is refused."""
-    policy = "summarize:8messages,keep=2" + (",refuse" if refuse else "")
-    memory = opened(tmp_path, Bad(LIE), policy)
-    memory.retry_s = (0.001, 0.001)
+@pytest.mark.parametrize(("more", "asked"), [("", 1), (",facts=0", 2), (",facts=0,refuse", 2)])
+def test_a_lying_summarizer(tmp_path, more, asked):
+    """T12: what it makes up never enters the ledger, which holds what was said, nor the loss report."""
+    memory = opened(tmp_path, Bad(LIE), "summarize:8messages,keep=2" + more)
     thread = memory.thread("t")
     facts = ["PX-48213-7", "R$ 1.347,90", "livia@example.com", "2026-11-03"]
     acks = [take_turn(memory, thread, f"k{k}", f"My order is {facts[k % 4]}, question k{k}.", "w") for k in range(6)]
-    assert memory.work() == ((0, 1) if refuse else (1, 0))
-    assert memory.summarizer.asked == 2
+    refused = "refuse" in more
+    assert memory.work() == ((0, 1) if refused else (1, 0))
+    assert memory.summarizer.asked == asked
     found = thread.summary
-    assert (found is None) == refuse
+    assert (found is None) == refused
     if found is not None:
         texts = [e.text for e in thread]
         assert all(fact.text in texts[fact.position] for fact in (*found.facts, *found.lost))
-        assert {f.text for f in found.facts} >= set(facts[:3])
-        assert not [f for f in found.facts if "99,999" in f.text]
+        assert {f.text for f in (found.lost if "facts=0" in more else found.facts)} >= set(facts)
+        assert not [f for f in (*found.facts, *found.lost) if "99,999" in f.text]
         thread.undo_compaction()
         assert thread.summary is None
     assert check(tmp_path / "a.db", acks, least=6).violations == []
@@ -295,7 +299,7 @@ def test_a_summarizer_that_fails_now_and_then(tmp_path, monkeypatch):
     """T12: with three of ten summaries failing no turn fails, nothing is lost, and no context exceeds its budget."""
     monkeypatch.setattr(worker, "CIRCUIT", (3, 0.2))
     url = f"sqlite:///{tmp_path}/a.db"
-    memory = novelo.open(url, policy=POLICY + " + budget:400", summarizer=Fold(0.01, failing=0.3))
+    memory = novelo.open(url, policy=POLICY + " + budget:800", summarizer=Fold(0.01, failing=0.3))
     memory.retry_s = (0.005, 0.05)
     acks, sizes = [], []
     rng = random.Random(3)
@@ -311,7 +315,7 @@ def test_a_summarizer_that_fails_now_and_then(tmp_path, monkeypatch):
     found = check(tmp_path / "a.db", acks, least=count)
     print(f"T12: {failed} of {memory.summarizer.asked} failed, {found.folds} summaries, at most {max(sizes)} tokens")
     assert found.violations == []
-    assert max(sizes) <= 400 and failed >= 10 and found.folds >= 20
+    assert 700 < max(sizes) <= 800 and failed >= 20 and found.folds >= 20
 
 
 # ------------------------------------------------------------------------------------------------ kills
@@ -383,6 +387,56 @@ def test_kill_9_while_a_summary_is_made(tmp_path):
     assert held >= kills // 3
 
 
+def one_life(image, seed, acked, versions):
+    """Take turns and summarize on a disk until its power goes; the image that is left, and what was missing before."""
+    disk = Disk(seed, image)
+    layer = DiskVFS(f"summaries{seed}", disk)
+    memory, problems = None, []
+    try:
+        store = SQLiteStore(Database("a.db", vfs=f"summaries{seed}", synchronous="FULL", exclusive=True))
+        memory = Memory(store, policy="summarize:6messages,keep=2,floor=0%", summarizer=Fold(), worker="off")
+        thread = memory.thread("t")
+        with store.database.reading() as connection:
+            connection.wal_autocheckpoint(20)
+            problems = check("a.db", acked, connection=connection, least=0).violations
+        there = {s.version: s.text for s in thread.compactions()}
+        problems += [f"summary {v} is gone" for v, text in versions.items() if there.get(v) != text]
+        disk.cut_at = disk.operations + random.Random(seed).randrange(1, 320)
+        for k in range(40):
+            acked.append(take_turn(memory, thread, f"{seed}-{k}", f"question {seed}-{k}.", "w"))
+            if memory.work() != (0, 0):
+                versions |= {s.version: s.text for s in thread.compactions()}
+        disk.off = True
+    except (PowerCut, apsw.Error, StoreError):
+        if not disk.off:
+            raise
+    finally:
+        disk.off = True
+        if memory is not None:
+            with suppress(PowerCut, apsw.Error, StoreError):
+                memory.close()
+        layer.unregister()
+    return disk.after_cut(), problems
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_power_cuts_around_summaries():
+    """A summary that was told as made outlives a power cut, and one that was cut off has left nothing."""
+    image, acked, versions, made, problems = None, [], {}, 0, []
+    cuts = 2000 if LONG else 300
+    for n in range(cuts):
+        if n % 30 == 0:
+            made += len(versions)
+            image, acked, versions = None, [], {}
+        image, found = one_life(image, 70_000 + n, acked, versions)
+        problems += found
+    made += len(versions)
+    print(f"{cuts} cuts, {made} summaries")
+    assert problems == []
+    assert made >= cuts // 2
+
+
 # ------------------------------------------------------------------------------------------------ two workers
 def working(url, log_path, name, delay_s, lease_s=30.0):
     """A process whose worker does what is there, until no job is left."""
@@ -452,3 +506,31 @@ def test_a_stopped_worker_cannot_finish_what_another_took_over(tmp_path):
     assert [line["finished"] for line in lines("bia", "finished")] == [True]
     found = check(tmp_path / "a.db", acks, least=6)
     assert found.violations == [] and found.folds == 1
+
+
+# ------------------------------------------------------------------------------------------------ what is covered
+def test_a_summary_never_ends_before_the_one_it_stands_on(tmp_path):
+    """Asked to keep more than before, in a turn that was cut, nothing goes back; the question stays with its steps."""
+    memory = opened(tmp_path, Fold())
+    thread = memory.thread("t")
+    said(memory, count=3)
+    with thread.turn("question with a call whose result never comes.") as turn:
+        turn.add({"role": "assistant", "content": None, "tool_calls": [CALL]})
+    with thread.turn("question with many steps.") as turn:
+        for k in range(8):
+            call = {**CALL, "id": f"d{k}"}
+            turn.add({"role": "assistant", "content": None, "tool_calls": [call]})
+            turn.add_tool_result(f"d{k}", f"result {k}")
+        turn.reply("answer")
+    question = turn.position
+    first = thread.compact(policy="summarize:12messages,keep=9,floor=0%")
+    assert first.upto > question and question in first.held
+    thread.hide(range(first.upto, first.upto + 2))
+    later = [thread.compact(policy=f"summarize:90messages,keep={keep},floor=0%") for keep in (30, 80, 2)]
+    uptos = [s.upto for s in thread.compactions()]
+    assert uptos == sorted(uptos)
+    assert later[-1] is not None and question in later[-1].held
+    again = thread.compact(redo=True)
+    assert (again.upto, again.held, again.covered) == (later[-1].upto, later[-1].held, later[-1].covered)
+    assert broken_summaries(tmp_path) == []
+    memory.close()
