@@ -208,7 +208,7 @@ def stir(url, log_path, name, ids, count, *, talkers=3, delay_s=0.03, **options)
     changer = threading.Thread(target=change, args=(memory, log, name, ids, seeds[-1], stop))
     changer.start()
     running = [
-        threading.Thread(target=talk, args=(memory, log, f"{name}{i}", ids["all"], count // talkers, seeds[i]))
+        threading.Thread(target=talk, args=(memory, log, f"{name}{i}", ids["all"], -(-count // talkers), seeds[i]))
         for i in range(talkers)
     ]
     for one in running:
