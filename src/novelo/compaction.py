@@ -108,16 +108,15 @@ def plan(
     tokens = sum(_tokens(e, count) for e in fresh) + (base.tokens if base is not None and base.text else 0)
     if not force and not stage.due(len(fresh), said, tokens, window):
         return None
-    cut, held = _cut(turns, stage, count) if upto is None else (upto, set())
-    held |= _pending(turns, cut)
+    cut = max(low, _cut(turns, stage, count)) if upto is None else upto
+    held = (_pending(turns, cut) | _cut_question(turns, cut)) & ({e.position for e in seen} | held_before)
     earlier = [e for chunk in source.around(sorted(held_before)) for e in chunk if e.position in held_before]
     entries = {e.position: e for e in [*earlier, *seen] if e.position < cut and e.position not in held}
     if not entries:
         return None
     covered = tuple(_masked(entries[p], masks) for p in sorted(entries))
     last = next((e for e in seen if e.position < cut), covered[-1])  # seen: newest first
-    still = held_before & held
-    return Plan(base, source.begin, cut, covered, tuple(sorted(held | still)), last.turn, last.running)
+    return Plan(base, source.begin, cut, covered, tuple(sorted(held)), last.turn, last.running)
 
 
 def _newer(source: Source, low: int, seen: list[Entry]) -> list[Turn]:
@@ -137,8 +136,8 @@ def _newer(source: Source, low: int, seen: list[Entry]) -> list[Turn]:
     return out
 
 
-def _cut(turns: Sequence[Turn], stage: Summarize, count: Callable[[Message], int]) -> tuple[int, set[int]]:
-    """Where the kept part begins, and the positions before it that stay too (the question of a turn that is cut)."""
+def _cut(turns: Sequence[Turn], stage: Summarize, count: Callable[[Message], int]) -> int:
+    """Where the kept part begins."""
     room = stage.keep.number
     kept: Turn | None = None
     for turn in turns:
@@ -147,17 +146,13 @@ def _cut(turns: Sequence[Turn], stage: Summarize, count: Callable[[Message], int
             kept = turn  # the open question is always kept, and takes no room
             continue
         if weight > room:
-            if kept is not None and kept.steps:
-                return kept.start, set()
-            if kept is None:
-                return _inside(turn, stage, count)
-            return kept.start, set()
+            return _inside(turn, stage, count) if kept is None else kept.start
         room -= weight
         kept = turn
-    return (kept.start if kept is not None else 0), set()
+    return kept.start if kept is not None else 0
 
 
-def _inside(turn: Turn, stage: Summarize, count: Callable[[Message], int]) -> tuple[int, set[int]]:
+def _inside(turn: Turn, stage: Summarize, count: Callable[[Message], int]) -> int:
     """The same inside of a newest turn that is larger than what is to be kept: its question and newest steps stay."""
     room, at = stage.keep.number, len(turn.steps)
     if stage.keep.unit != "turns":
@@ -167,9 +162,12 @@ def _inside(turn: Turn, stage: Summarize, count: Callable[[Message], int]) -> tu
             if room < 0 and at < len(turn.steps):
                 break
             at -= 1
-    if at == 0 or stage.keep.unit == "turns":
-        return turn.start, set()
-    return turn.steps[at].head.position, set() if turn.user is None else {turn.user.position}
+    return turn.start if at == 0 or stage.keep.unit == "turns" else turn.steps[at].head.position
+
+
+def _cut_question(turns: Sequence[Turn], cut: int) -> set[int]:
+    """The position of the question of a turn that is cut: it stays with the steps that do."""
+    return {t.user.position for t in turns if t.user is not None and t.start < cut <= t.entries[-1].position}
 
 
 def _weight(entries: Iterable[Entry], unit: str, count: Callable[[Message], int]) -> int:

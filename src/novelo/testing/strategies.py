@@ -321,7 +321,7 @@ def _block(call: Chat) -> Chat:
 
 # ------------------------------------------------------------------------------------------------ policies
 def policies(most_stages: int = 3, budgets: bool = True) -> st.SearchStrategy[str]:
-    """Spec strings of every policy that needs no model, alone and in pipelines.
+    """Spec strings of every policy, alone and in pipelines; none of them asks a model.
 
     Args:
         most_stages: how many stages a pipeline has at most.
@@ -338,6 +338,7 @@ def policies(most_stages: int = 3, budgets: bool = True) -> st.SearchStrategy[st
         st.builds("clear_tools:keep={}".format, st.integers(0, 5)),
         st.builds("strip_media:keep={}turns".format, st.integers(0, 3)),
         st.builds("redact:{}".format, st.sampled_from(("secrets", "cards", "emails", "secrets,cards,emails"))),
+        summaries(),
     ]
     if budgets:
         high = st.integers(50, 8000)
@@ -345,3 +346,22 @@ def policies(most_stages: int = 3, budgets: bool = True) -> st.SearchStrategy[st
         stages.append(high.flatmap(lambda n: st.builds(f"budget:{n},low={{}}".format, st.integers(1, n - 1))))
         stages.append(st.builds("budget:{}%,window={}".format, st.integers(10, 100), st.integers(500, 8000)))
     return st.lists(st.one_of(stages), min_size=1, max_size=most_stages).map(" + ".join)
+
+
+@functools.cache
+def summaries() -> st.SearchStrategy[str]:
+    """Spec strings of the stage that puts a summary in place; it changes nothing in a thread that has none."""
+    number = st.integers(1, 12)
+    more = st.sampled_from(("", ",form=single", ",facts=40", ",floor=0%"))
+    same = {"messages": 3, "turns": 2, "tokens": 1}  # the least by which a trigger is above what is kept
+    triggers = [
+        st.builds(
+            lambda keep, over, unit=unit, least=least: f"summarize:{keep + least + over}{unit},keep={keep}",
+            number,
+            st.integers(0, 12),
+        )
+        for unit, least in same.items()
+    ]
+    triggers.append(st.builds("summarize:{}tokens,keep={}messages".format, st.integers(1, 400), number))
+    triggers.append(st.builds("summarize:{}messages/{}tokens,keep={}turns".format, number, st.integers(1, 400), number))
+    return st.builds("{}{}".format, st.one_of(triggers), more)
