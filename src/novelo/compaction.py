@@ -332,22 +332,20 @@ def _judged(
 
 
 # ------------------------------------------------------------------------------------------------ what is taken for one
-_ERROR = re.compile(
-    r"^\W*(?:error|exception|traceback|http (?:status )?[45]\d\d|[45]\d\d\b|erro\b|错误|internal server error"
-    r"|bad gateway|service unavailable|rate limit|too many requests)|^\W*\{\s*\"error\"|\b429 too many requests\b",
-    re.IGNORECASE,
+# Texts that `re` compiles when they are first used: an import does not pay for them.
+_ERROR = (
+    r"(?i)^\W*(?:error|exception|traceback|http (?:status )?[45]\d\d|[45]\d\d\b|erro\b|错误|internal server error"
+    r"|bad gateway|service unavailable|rate limit|too many requests)|^\W*\{\s*\"error\"|\b429 too many requests\b"
 )
-_REFUSAL = re.compile(
-    r"^\W*(?:(?:i['’]?m |i am )?(?:really |very |so )?sorry\b"
+_REFUSAL = (
+    r"(?i)^\W*(?:(?:i['’]?m |i am )?(?:really |very |so )?sorry\b"
     r"|i (?:can['’]?t|cannot|can not|won['’]?t|am (?:not able|unable)|'m unable)\b"
     r"|as an ai\b|unfortunately,? i\b|desculp|lamento|infelizmente,? n|n[ãa]o posso|lo siento|no puedo"
-    r"|抱歉|对不起|很抱歉|我无法|我不能|je (?:suis )?d[ée]sol|es tut mir leid|mi dispiace|申し訳)",
-    re.IGNORECASE,
+    r"|抱歉|对不起|很抱歉|我无法|我不能|je (?:suis )?d[ée]sol|es tut mir leid|mi dispiace|申し訳)"
 )
-_ASKS = re.compile(
-    r"\b(?:please|could you|can you|would you|provide|share|paste|por favor|poderia|forne[çc]a|envie|puede|podr[íi]a)\b"
-    r"|请(?:提供|发送|给)|请问",
-    re.IGNORECASE,
+_ASKS = (
+    r"(?i)\b(?:please|could you|can you|would you|provide|share|paste|por favor|poderia|forne[çc]a|envie|puede"
+    r"|podr[íi]a)\b|请(?:提供|发送|给)|请问"
 )
 SHORT = 400  # characters: a longer text that begins like an excuse may still be a summary
 
@@ -365,11 +363,11 @@ def _sound(reply: ModelReply, language: str | None, contract: Contract, *, check
     if not text:
         raise SummaryFailed("the summarizer answered nothing", reason="empty")
     if len(text) < SHORT:
-        if _ERROR.search(text):
+        if re.search(_ERROR, text):
             raise SummaryFailed("the summarizer answered with an error's text", reason="an error text")
-        if _REFUSAL.search(text):
+        if re.search(_REFUSAL, text):
             raise SummaryFailed("the summarizer refused", reason="a refusal")
-        if text[-1] in "?？" and (_ASKS.search(text) or len(re.findall(r"[.!?。！？]", text)) == 1):
+        if text[-1] in "?？" and (re.search(_ASKS, text) or len(re.findall(r"[.!?。！？]", text)) == 1):
             raise SummaryFailed("the summarizer asked back", reason="a question back")
     tokens = contract.counter(text)
     if tokens > 2 * contract.stage.size:
