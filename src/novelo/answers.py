@@ -21,7 +21,10 @@ def _begins(*forms: str) -> str:
 
 
 _THOUGHTS = r"(?s)\s*<(think|thinking|reasoning)>.*?(?:</\1>|\Z)\s*"
-_CALL = r"\s*(?:```\w*\s*)?(?:<\|?/?(?:tool|function)|\[TOOL_CALLS\]|[\[{]\s*\{?\s*\"(?:name|tool|function|tool_calls)\"\s*:)"
+_CALL = (
+    r"\s*(?:```\w*\s*)?(?:<\|?/?(?:tool|function)|\[TOOL_CALLS\]"
+    r"|[\[{]\s*\{?\s*\"(?:name|tool|function|tool_calls)\"\s*:)"
+)
 _ERROR = _begins(
     r"[\w.]{0,60}(?:error|exception|erro)\s*(?:[:(\[{]|-\s|code\b|\d|[.!]?\s*\Z)",  # APIError: …, Error code: 429
     r"(?:[a-z]{1,20} ){0,3}error (?:has )?(?:occurr|happen|generating|processing|communicat|calling|while)",

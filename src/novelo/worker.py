@@ -322,7 +322,8 @@ class Worker:
                     for job in self._claim(memory, free):
                         self._start(memory, job)
                 except NoveloError as error:
-                    log.warning("jobs cannot be read: %s", type(error).__name__)
+                    if not self._stopping:  # else the store was closed in the meantime
+                        log.warning("jobs cannot be read: %s", type(error).__name__)
             del memory
 
     def _pause(self) -> float:
