@@ -54,11 +54,14 @@ ANSWERS = [
 ]
 
 
-def service_talk(turns: int, seed: int = 7, looked_up: int = 0) -> Iterator[tuple[dict[str, Any], float]]:
+def service_talk(
+    turns: int, seed: int = 7, looked_up: int = 0, scans: int = 40
+) -> Iterator[tuple[dict[str, Any], float]]:
     """The messages in OpenAI's form, oldest first, each with its moment.
 
     Args:
-        looked_up: in every so many turns the order is looked up first: a call and a long result; 0 is never.
+        looked_up: in every so many turns the order is looked up first: a call and its result; 0 is never.
+        scans: items of such a result, some 30 tokens each.
     """
     chance = random.Random(seed)
     now = float(BEGIN)
@@ -83,9 +86,9 @@ def service_talk(turns: int, seed: int = 7, looked_up: int = 0) -> Iterator[tupl
             call_id = f"call_{turn}"
             calls = [{"id": call_id, "type": "function", "function": call}]
             yield {"role": "assistant", "content": None, "tool_calls": calls}, now
-            scans = [{"scan": n, "depot": chance.choice(STREETS), "code": named["code"]} for n in range(40)]
+            found = [{"scan": n, "depot": chance.choice(STREETS), "code": named["code"]} for n in range(scans)]
             now += 1
-            yield {"role": "tool", "tool_call_id": call_id, "content": json.dumps(named | {"scans": scans})}, now
+            yield {"role": "tool", "tool_call_id": call_id, "content": json.dumps(named | {"scans": found})}, now
         answer = chance.choice(ANSWERS).format(**named)
         yield {"role": "assistant", "content": f"{answer} (Note {turn + 1} of your case.)"}, now
 

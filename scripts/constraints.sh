@@ -13,7 +13,7 @@ trap 'rm -rf "$work"' EXIT
 "$python" -m venv "$work/venv"
 pip=("$work/venv/bin/python" -m pip --disable-pip-version-check --quiet)
 "${pip[@]}" install hatchling
-"${pip[@]}" install --no-build-isolation --editable '.[dev,all]'
+"${pip[@]}" install --no-build-isolation --editable '.[dev,all,local]'
 "${pip[@]}" check
 
 {

@@ -10,6 +10,9 @@ To follow one user message through the files:
     context/        policies: draft in, draft out; compose()
     wire.py         turns -> the list of one provider's dialect        protocol.py the table of legal moves, check()
     formats/        our messages <-> OpenAI, Anthropic, LangChain
+    usage.py        the ledger of every call                           accounts.py its cost, and limits
+    compaction.py   after the reply: what a summary covers, and how it is asked for
+    worker.py       jobs: claimed, done, swapped in                    summaries.py a version as a value
 
 To follow a back-test: compare.py -> replay.py, every request under each policy -> caching.py -> report.py.
 """
@@ -29,6 +32,7 @@ from novelo.errors import (
     InvalidSpec,
     KeyConflict,
     LeaseLost,
+    LimitReached,
     MissingExtra,
     ModelFailed,
     NoveloError,
@@ -38,6 +42,7 @@ from novelo.errors import (
     StorageReadOnly,
     StorageUnavailable,
     StoreError,
+    SummaryFailed,
     ThreadBusy,
     ThreadErased,
     TurnClosed,
@@ -65,6 +70,7 @@ __all__ = [
     "InvalidSpec",
     "KeyConflict",
     "LeaseLost",
+    "LimitReached",
     "LiveTurn",
     "Memory",
     "Message",
@@ -78,6 +84,7 @@ __all__ = [
     "StorageReadOnly",
     "StorageUnavailable",
     "StoreError",
+    "SummaryFailed",
     "Thread",
     "ThreadBusy",
     "ThreadErased",

@@ -71,13 +71,15 @@ _HELPS = re.compile(
     r"|(?:en qu[ée]|c[óo]mo) puedo|(?:我能|我可以|可以)(?:为您|为你|帮)",
     re.IGNORECASE,
 )
-# A request for the conversation: please · send · the text, at the beginning of one of the first sentences.
+# A request for the conversation at the beginning of one of the first sentences: please, and then send and the text.
+_SENTENCE = r"[^.!?。！？\n]{0,100}?"
 _WANTS = re.compile(
     r"(?:\A|[.!?。！？，,\n])\W*(?:please|kindly|could you|can you|would you|por favor|(?:você )?pod(?:e|eria)\b"
-    r"|puedes?\b|podr[íi]as?\b|请|麻烦|能否|能不能|您能)[^.!?。！？\n]{0,60}?"
-    r"(?:provide|share|paste|send|forne|compartilh|envi|mand|col[ea]|proporcion|compart|peg[au]|提供|发送|发给|粘贴|发来|给我)"
-    r"[^.!?。！？\n]{0,60}?(?:conversa|transcript|chat\b|dialog|messages?\b|mensage|mensaje|text[oe]?\b|content|conte[úu]do"
-    r"|notes?\b|对话|聊天|内容|文本|记录|消息)",
+    r"|puedes?\b|podr[íi]as?\b|请|麻烦|能否|能不能|您能)"
+    rf"(?={_SENTENCE}(?:provide|share|paste|send|forne|compartilh|envi|mand|col[ea]|proporcion|compart|peg[au]"
+    r"|提供|发送|发给|粘贴|发来|给我))"
+    rf"(?={_SENTENCE}(?:conversa|transcript|chat\b|dialog|messages?\b|mensage|mensaje|text[oe]?\b|content|conte[úu]do"
+    r"|notes?\b|对话|聊天|内容|文本|记录|消息))",
     re.IGNORECASE,
 )
 _ASKS = _begins(

@@ -1,4 +1,4 @@
-"""The back-test with prices by the model's name: `replay.py` joined to the price table."""
+"""The back-test with prices by the model's name and summaries: `replay.py` joined to the price table and to models."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from novelo.caching import maker_of, rules_for
+from novelo.connect import as_model
+from novelo.context.spec import Policy
 from novelo.errors import InvalidSpec
+from novelo.folding import Summaries
 from novelo.protocol import DIALECTS
-from novelo.replay import replay
+from novelo.replay import Folding, replay
 from novelo.report import Prices, Report
+from novelo.tokens import counter as counter_of
 
 
-def backtest(messages: Sequence[Any], policies: Sequence[Any], prices: Any = None, **settings: Any) -> Report:
+def backtest(
+    messages: Sequence[Any], policies: Sequence[Any], prices: Any = None, summarizer: Any = "offline", **settings: Any
+) -> Report:
     """What a conversation would have cost under each policy, and which exact facts would have stayed in reach.
 
     Args:
@@ -22,9 +28,12 @@ def backtest(messages: Sequence[Any], policies: Sequence[Any], prices: Any = Non
         prices: a model's name, whose prices are known, and which tells the provider and the cache rules where they are
             not given; or dollars for a million tokens, {"input": …, "cached": …, "cache_write": …, "output": …}; None
             leaves money out.
+        summarizer: who writes the summaries of policies that summarize: a model, its name, or a function from a request
+            to a text. The offline one quotes and costs nothing; its tokens are counted all the same.
         settings: provider, model, pins, counter, tools, window as in `compose`; times (seconds of each message), so
-            that cached prefixes lapse; facts (message, position -> facts); fold, who makes summaries; cache, whose
-            cache rules hold; cached, the price of a cached token over that of another. See `novelo.replay.replay`.
+            that cached prefixes lapse; facts (message, position -> facts); cache, whose cache rules hold; cached, the
+            price of a cached token over that of another; fold, who makes summaries in another way. See
+            `novelo.replay.replay`.
     Raises:
         InvalidSpec, InvalidMessage: a policy, a setting, a message or the model's name makes no sense.
     Example: backtest(messages, ["buffer", "window:10turns"], prices="gpt-5-mini").cheapest().policy
@@ -38,6 +47,14 @@ def backtest(messages: Sequence[Any], policies: Sequence[Any], prices: Any = Non
         prices = prices_of(prices)
     if settings.get("provider") is None:
         settings.pop("provider", None)
+    if settings.get("fold") is None:
+        counter = settings["counter"] = counter_of(settings.get("counter", "estimate"))
+        window = settings.get("window")
+
+        def fold(policy: Policy) -> Folding:
+            return Summaries(policy, as_model(summarizer), counter, window)
+
+        settings["fold"] = fold
     return replay(messages, policies, prices=prices, **settings)
 
 

@@ -26,12 +26,12 @@ from novelo.accounts import Accounts
 from novelo.compaction import INPUT_TOKENS, stage_of
 from novelo.context import parse
 from novelo.context.manifest import Manifest
-from novelo.errors import InvalidSpec, NoveloError
+from novelo.errors import InvalidSpec, NoveloError, StorageCorrupt
 from novelo.events import OnCompaction, OnUsage
 from novelo.limits import limits_of
 from novelo.messages import Message, encode
 from novelo.record import Record
-from novelo.stores.base import Hit, Job, Lease, NewEntry, Receipt, Store, ThreadRow, Work
+from novelo.stores.base import Found, Hit, Job, Lease, NewEntry, Receipt, Store, ThreadRow, Work
 from novelo.stores.search import fold, query_words
 from novelo.thread import ON_BUSY, Thread
 from novelo.tokens import Correction, TextCounter, counter
@@ -44,8 +44,8 @@ log = logging.getLogger("novelo")
 _LIVE: weakref.WeakValueDictionary[str, Memory] = weakref.WeakValueDictionary()
 
 
-class Page(list[ThreadRow]):
-    """Threads of one page; `cursor` asks for the next one, None at the end."""
+class Page(Found[ThreadRow]):
+    """Threads of one page; `cursor` asks for the next one, None at the end; `damaged` tells of those left out."""
 
     cursor: str | None = None
 
@@ -164,16 +164,20 @@ class Memory(Accounts):
         if not 1 <= limit <= 100_000:
             raise InvalidSpec(f"limit={limit}: expected 1 to 100000")
         rows = self.store.threads(owner=owner, search=search, tag=tag, limit=limit + 1, cursor=_read_cursor(cursor))
-        page = Page(rows[:limit])
+        page = Page(rows[:limit], rows.damaged)
         if search and len(rows) <= limit:
-            page += self._said(search, owner, tag)
+            said = self._said(search, owner, tag)
+            page += said
+            page.damaged += [text for text in said.damaged if text not in page.damaged]
         page.cursor = f"{rows[limit - 1].updated!r}:{rows[limit - 1].key.hex()}" if len(rows) > limit else None
         return page
 
-    def _said(self, search: str, owner: str | None, tag: str | None) -> list[ThreadRow]:
+    def _said(self, search: str, owner: str | None, tag: str | None) -> Found[ThreadRow]:
         """Threads in which something was said, and whose title and id do not say it already."""
-        wanted, known, out = set(query_words(search)), set(), []
-        for hit in self.search(search, owner=owner, limit=200):
+        hits = self.search(search, owner=owner, limit=200)
+        wanted, known = set(query_words(search)), set()
+        out: Found[ThreadRow] = Found(damaged=hits.damaged)
+        for hit in hits:
             row = self.store.thread(self.store.key_of(hit.owner, hit.thread_id))
             if row is None or row.key in known or (tag is not None and tag not in row.tags):
                 continue
@@ -184,30 +188,43 @@ class Memory(Accounts):
 
     def search(
         self, words: str, *, owner: str | None = None, thread: Record | None = None, limit: int = 20
-    ) -> list[Hit]:
-        """Messages that hold all the words, the best first; in one thread, of one owner, or of all."""
+    ) -> Found[Hit]:
+        """Messages that hold all the words, the best first; in one thread, of one owner, or of all.
+
+        Over many threads what was altered in the file is left out, and `damaged` of the result tells of it.
+
+        Raises:
+            StorageCorrupt: in one thread, it was altered there.
+        """
         wanted = query_words(words)
         if not wanted:
-            return []
+            return Found()
         if thread is None:
             return self.store.search(wanted, None, owner, limit)
-        hits, row, below = [], thread.row, 1 << 60
+        hits: list[Hit] = []
+        row, below = thread.row, 1 << 60
         while row is not None:
             most = limit if row.key == thread.key else 1 << 30  # what a parent said after the fork must not crowd out
             hits += [h for h in self.store.search(wanted, row.key, None, most) if h.entry.position < below]
             below = min(below, row.fork_at)
             row = self.store.thread(row.parent) if row.parent is not None else None
-        return sorted(hits, key=lambda hit: -hit.score)[:limit]
+        return Found(sorted(hits, key=lambda hit: -hit.score)[:limit])
 
     def usage(self, owner: str | None = None) -> Ledger:
         """The ledger of an owner, or of all: rows of owner, thread id, call; with `total` and sums `by("model")`."""
         return Ledger(Row(*row) for row in self.store.calls(None, owner))
 
     def erase_owner(self, owner: str) -> list[Receipt]:
-        """Erase all threads of an owner; a receipt for each."""
-        out = []
+        """Erase all threads of an owner; a receipt for each.
+
+        Raises:
+            StorageCorrupt: some cannot be read any more, and stay; all others are erased.
+        """
+        out: list[Receipt] = []
         while rows := self.store.threads(owner=owner, search=None, tag=None, limit=500, cursor=None):
             out += [self.store.erase(row.key, time.time()) for row in rows]
+        if rows.damaged:
+            raise StorageCorrupt(f"{len(out)} threads erased, {len(rows.damaged)} not: {rows.damaged[0]}", receipts=out)
         return out
 
     def import_file(self, path: str | Path, *, owner: str = "", thread_id: str | None = None) -> list[Thread]:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from novelo.caching import CacheRules, PrefixTree, named_rules, rules_for
-from novelo.context import Context, Policy, compose_source, parse
+from novelo.context import Context, Policy, Source, compose_source, parse
 from novelo.context.listing import ListSource, OtherForm
 from novelo.context.spec import name_of
 from novelo.errors import ContextTooSmall, InvalidContext, InvalidSpec
@@ -30,6 +30,7 @@ from novelo.facts import facts_of
 from novelo.messages import Message
 from novelo.protocol import dialect
 from novelo.report import Prices, Report, Row, Series
+from novelo.summaries import Summary
 from novelo.tokens import TextCounter, count_message, count_tools
 from novelo.tokens import counter as counter_of
 from novelo.transcript import Entry
@@ -44,11 +45,11 @@ class Folded(NamedTuple):
     """What making summaries after a reply came to.
 
     Attributes:
-        summary: the record that stands for the older messages from now on; None if there is none yet.
+        summary: the version that stands for the older messages from now on; None if there is none yet.
         calls: summary calls made after this reply; input, output: their tokens.
     """
 
-    summary: Any = None
+    summary: Summary | None = None
     calls: int = 0
     input: int = 0
     output: int = 0
@@ -57,11 +58,11 @@ class Folded(NamedTuple):
 class Folding(Protocol):
     """Summaries for one policy, made as the conversation grows. The replay asks after each reply, in order."""
 
-    def fold(self, messages: Sequence[Message]) -> Folded:
+    def fold(self, source: Source) -> Folded:
         """The summary that holds behind this reply.
 
         Args:
-            messages: all up to and with the reply, oldest first.
+            source: the conversation up to and with the reply.
         """
         ...
 
@@ -325,18 +326,19 @@ class _Run:
         else:
             self._note(end, context)
         if self._folding is not None:
-            self._fold(self._talk.messages[: end + 1])
+            self._fold(self._talk.source.upto(end + 1))
 
     def _compose(self, end: int, policy: Policy, settings: Mapping[str, Any]) -> Context:
         prefix = self._talk.source.upto(end)
-        prefix.summary = self._folded.summary
         pins = [pin for pin in settings["pins"] if pin < end]
-        return compose_source(prefix, prefix.opening(), policy, **{**settings, "pins": pins})
+        return compose_source(
+            prefix, prefix.opening(), policy, summary=self._folded.summary, **{**settings, "pins": pins}
+        )
 
-    def _fold(self, messages: Sequence[Message]) -> None:
+    def _fold(self, source: Source) -> None:
         """Let the summaries be made, and add them to the bill."""
         assert self._folding is not None
-        made = self._folded = self._folding.fold(messages)
+        made = self._folded = self._folding.fold(source)
         total = self._summaries
         self._summaries = Folded(None, total.calls + made.calls, total.input + made.input, total.output + made.output)
         self._owed += made.input

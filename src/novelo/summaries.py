@@ -8,7 +8,7 @@ version.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
 import msgspec
@@ -83,3 +83,25 @@ def source_hash(base: str, entries: Iterable[tuple[int, Message]]) -> str:
         body = encode(message)
         digest.update(b"%d %d\0" % (position, len(body)) + body)
     return digest.hexdigest()
+
+
+def inherited(line: Sequence[Summary], at: int, turns: int, running: int) -> list[Summary]:
+    """The versions that a fork begins with, oldest first: the parent's and all it stands on, numbered anew.
+
+    The whole line goes along, so that a fork can step back and undo as its parent can, and tell what it covers.
+
+    Args:
+        line: the parent's version that ends at or before the fork, its base, the base's base, ...
+        at, turns, running: where the fork begins, with the turns and the token sum up to there.
+    """
+    if not line or not line[0].text:
+        return []
+    replace = msgspec.structs.replace
+    told = [one for one in reversed(line) if not one.undone]  # an undone one says what its base says
+    out = [replace(one, version=n, base=n - 1, active=False) for n, one in enumerate(told, 1)]
+    newest = line[0]
+    since, since_turns, since_running = newest.since, newest.since_turns, newest.since_running
+    if since > at:  # undone: what was said behind the fork does not count in it
+        since, since_turns, since_running = at, turns, running
+    out[-1] = replace(out[-1], since=since, since_turns=since_turns, since_running=since_running)
+    return out

@@ -28,6 +28,8 @@ from novelo.worker import due_work
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from novelo.why import Why
+
 
 POLL_S = (0.005, 0.25)  # how often a queued turn asks again: first and longest pause
 ON_BUSY = ("queue", "reject", "interrupt", "rollback")
@@ -346,6 +348,12 @@ class Thread(Record):
         )
         self.store_messages([edited], hide_from=position)
         return self
+
+    def why(self, text: str, policy: Any = None) -> Why:
+        """Who said something, what took it out of the context, and whether a summary still carries it."""
+        from novelo.why import why
+
+        return why(self, text, policy)
 
     def export_file(self, path: str | Path, kind: str = "novelo") -> int:
         """Write the thread to a file; see `novelo.portable`. Returns the number of messages."""

@@ -53,6 +53,17 @@ def test_json_and_prices(run):
     assert run("compare", "-", "-p", " ; ", given=json.dumps(PAIRS)).returncode == 2
 
 
+def test_summaries_are_made_and_counted(run):
+    """A policy that summarises is replayed without a fold of one's own; an unknown summarizer is refused in a line."""
+    asked = ("compare", "-", "-p", "buffer; summarize:8messages,keep=2")
+    told = run(*asked, given=json.dumps(PAIRS))
+    assert told.returncode == 0, told.stderr
+    head, _, summarized, _ = told.stdout.splitlines()
+    assert "summaries" in head and summarized.split()[-1] == "yes" and int(summarized.split()[-2]) >= 2
+    refused = run(*asked, "--summarizer", "nobody", given=json.dumps(PAIRS))
+    assert (refused.returncode, len(refused.stderr.splitlines())) == (2, 1)
+
+
 def test_a_thread_is_compared_with_its_moments(run, tmp_path):
     """A thread of the database is replayed by its moments, hidden messages apart; its export gives the same figures."""
     with novelo.open(f"sqlite:///{tmp_path}/chat.db") as memory:

@@ -4,15 +4,16 @@
     I2  positions of a thread are 0, 1, 2, ... without a gap, and `head` is one past the last
     I3  a turn begins with its question and is contiguous; only unfinished turns lack an answer
     I4  an answer was computed from exactly the history that precedes it
-    I6  an erased thread has no row left
+    I5  a summary equals a fold of exactly the entries that it claims, and those it claims are all that were to be seen
+    I6  an erased thread has no row left, in no table
     I7  the same key gives the same positions and the same text
     I8  positions and epochs of acknowledged turns never go back
 
-I5 (a summary equals a fold of its range) comes with summaries. All tables are read in one snapshot: three reads in
-three snapshots once showed a violation that was none. A run must also have acknowledged a least number of turns: a
-system that has stopped loses nothing.
+All tables are read in one snapshot: three reads in three snapshots once showed a violation that was none. A run must
+also have acknowledged a least number of turns: a system that has stopped loses nothing.
 
-Answers in these tests say what they were computed from: `seen=<digest of the last answer in the context>`.
+Answers in these tests say what they were computed from, `seen=<digest of the last answer in the context>`, and so do
+summaries, `fold=<digest of the former one>.<digest of what was read, with its positions>`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ from hashlib import blake2b
 from pathlib import Path
 
 import apsw
+import msgspec
+
+from novelo.stores.sqlite.rows import from_row, unsealed
+from novelo.summaries import Summary, source_hash
 
 ROLES = ("system", "user", "assistant", "tool")
 
@@ -47,6 +52,8 @@ class Found:
     threads: int = 0
     entries: int = 0
     acknowledged: int = 0
+    summaries: int = 0
+    folds: int = 0  # summaries whose text tells what they were made from
 
     def broken(self, invariant, text):
         """Note a violation."""
@@ -64,12 +71,19 @@ def read_log(path: Path):
     return [a for a in out if a.get("ack")]
 
 
+def read_touched(path: Path):
+    """The keys of turns that workers were about to delete or mask: their texts may be gone."""
+    lines = [json.loads(line) for line in path.read_bytes().splitlines() if line.startswith(b'{"touched"')]
+    return {key for line in lines for key in line["touched"]}
+
+
 def snapshot(connection):
     """All tables in one snapshot."""
-    connection.execute("BEGIN")
+    connection.execute("SAVEPOINT tables")
     try:
         threads = {
-            r[0]: r[1:] for r in connection.execute("SELECT thread, head, epoch, status, thread_id FROM threads")
+            r[0]: r[1:]
+            for r in connection.execute("SELECT thread, head, epoch, status, thread_id, fork_at, parent FROM threads")
         }
         entries = defaultdict(list)
         for row in connection.execute("SELECT thread, position, role, body FROM entries ORDER BY thread, position"):
@@ -80,7 +94,7 @@ def snapshot(connection):
         ):
             turns[row[0]].append(row[1:])
     finally:
-        connection.execute("COMMIT")
+        connection.execute("RELEASE tables")
     return threads, entries, turns
 
 
@@ -89,13 +103,14 @@ def text_of(body):
     return "" if body is None else json.loads(b"{" + bytes(body).lstrip(b",")).get("content", "") or ""
 
 
-def check(database, acknowledged, *, least=1, connection=None):
+def check(database, acknowledged, *, least=1, connection=None, touched=()):
     """All violations in a database, given what was acknowledged.
 
     Args:
         database: the file's path.
         acknowledged: dicts with thread (hex), key, first, last, text, epoch, in the order of their log.
         least: how many turns must have been acknowledged.
+        touched: keys of turns whose texts may have been removed.
     """
     own = connection is None
     connection = connection or apsw.Connection(str(database))
@@ -104,41 +119,46 @@ def check(database, acknowledged, *, least=1, connection=None):
         verdict = [row[0] for row in connection.execute("PRAGMA integrity_check")]
         if verdict != ["ok"]:
             found.broken("integrity", verdict[0])
+        connection.execute("SAVEPOINT reading")
         threads, entries, turns = snapshot(connection)
+        reborn = _check_erased(found, connection)
+        _check_summaries(found, connection)
+        connection.execute("RELEASE reading")
     finally:
         if own:
             connection.close()
-    for key, (head, epoch, status, _) in threads.items():
-        _check_thread(found, key, head, epoch, status, entries[key], turns[key])
-    _check_acknowledged(found, acknowledged, threads, entries, turns)
+    for key, (head, epoch, status, _, fork_at, parent) in threads.items():
+        begin = fork_at if parent is not None else 0
+        _check_thread(found, key, head, epoch, status, entries[key], turns[key], begin)
+    _check_acknowledged(found, acknowledged, threads, entries, turns, touched, reborn)
     found.threads, found.entries, found.acknowledged = len(threads), sum(map(len, entries.values())), len(acknowledged)
     if len(acknowledged) < least:
         found.broken("progress", f"{len(acknowledged)} turns acknowledged, at least {least} wanted")
     return found
 
 
-def _check_thread(found, key, head, epoch, status, rows, turns):
+def _check_thread(found, key, head, epoch, status, rows, turns, begin):
     name = key.hex()[:6]
     if status == "erased":
         if rows or turns:
             found.broken("I6", f"{name}: {len(rows)} entries of an erased thread")
         return
-    if [r[0] for r in rows] != list(range(head)):
-        found.broken("I2", f"{name}: {len(rows)} entries, head {head}")
+    if [r[0] for r in rows] != list(range(begin, head)):
+        found.broken("I2", f"{name}: {len(rows)} entries from {begin} on, head {head}")
         return
+    rows = {row[0]: row for row in rows}
     last_answer = ""
-    for position, role, body in rows:
+    for position, role, body in rows.values():
         text = text_of(body)
         if ROLES[role] == "assistant" and "seen=" in text:
             if f"seen={digest(last_answer)} " not in text:
                 found.broken("I4", f"{name}: the answer at {position} was computed from another history")
-            if ROLES[rows[position - 1][1]] == "user" and not text.endswith(
-                f"asked={digest(text_of(rows[position - 1][2]))}"
-            ):
+            asked = rows.get(position - 1, (0, 0, None))
+            if ROLES[asked[1]] == "user" and not text.endswith(f"asked={digest(text_of(asked[2]))}"):
                 found.broken("I4", f"{name}: the answer at {position} answers another question")
             last_answer = text
     for i, (first, last, state, turn_epoch, _) in enumerate(turns):
-        if not (0 <= first <= last < head) or ROLES[rows[first][1]] != "user":
+        if not (begin <= first <= last < head) or ROLES[rows[first][1]] != "user":
             found.broken("I3", f"{name}: turn at {first} to {last} of {head}")
         elif state == "done" and ROLES[rows[last][1]] != "assistant":
             found.broken("I3", f"{name}: the turn at {first} is done without an answer")
@@ -150,8 +170,10 @@ def _check_thread(found, key, head, epoch, status, rows, turns):
         found.broken("I3", f"{name}: two open turns")
 
 
-def _check_acknowledged(found, acknowledged, threads, entries, turns):
+def _check_acknowledged(found, acknowledged, threads, entries, turns, touched, reborn):
     seen = {}
+    texts = {key: {row[0]: text_of(row[2]) for row in rows} for key, rows in entries.items()}
+    texts = defaultdict(dict, texts)
     newest = defaultdict(lambda: (-1, -1))
     for ack in acknowledged:
         key = bytes.fromhex(ack["thread"])
@@ -164,13 +186,157 @@ def _check_acknowledged(found, acknowledged, threads, entries, turns):
         seen[place] = numbers
         if key in threads and threads[key][2] == "erased":
             continue
+        if key in reborn and ack["epoch"] < min((t[3] for t in turns[key]), default=1 << 60):
+            continue  # the thread was erased since, and another one has its id
         row = next((t for t in turns[key] if t[4] == ack["key"]), None)
         if row is None or row[:3] != (ack["first"], ack["last"], "done"):
             found.broken("I1", f"key {ack['key']}: acknowledged at {numbers[:2]}, stored {row}")
-        elif text_of(entries[key][ack["last"]][2]) != ack["text"]:
+        elif texts[key].get(ack["last"]) != ack["text"] and ack["key"] not in touched:
             found.broken("I1", f"key {ack['key']}: another text at {ack['last']}")
         if not ack.get("replayed"):
             before = newest[(ack["thread"], ack.get("worker"))]
             if (ack["first"], ack["epoch"]) <= before:
                 found.broken("I8", f"key {ack['key']}: position and epoch went back")
             newest[(ack["thread"], ack.get("worker"))] = (ack["first"], ack["epoch"])
+
+
+# ------------------------------------------------------------------------------------------------ what must be gone
+TABLES = ("entries", "turns", "calls", "pins", "hidden", "summaries", "work", "search")
+
+
+def _check_erased(found, connection):
+    """No table has a row of a thread that is erased, or is not there; the threads that were ever erased."""
+    for table in TABLES:
+        rows = connection.execute(
+            f"SELECT x.thread, count(*) FROM {table} x LEFT JOIN threads t ON t.thread = x.thread"
+            " WHERE t.thread IS NULL OR t.status = 'erased' GROUP BY x.thread"
+        )
+        for key, count in rows:
+            found.broken("I6", f"{key.hex()[:6]}: {count} rows of an erased thread in {table}")
+    return {row[0] for row in connection.execute("SELECT thread FROM erasures")}
+
+
+# ------------------------------------------------------------------------------------------------ summaries
+def fold(former, entries):
+    """What a summary of a former one and of entries says about what it was made from.
+
+    Args:
+        former: the former summary's text.
+        entries: positions and texts, as the summarizer was shown them.
+    """
+    return f"fold={digest(former)}.{digest(json.dumps(entries))}"
+
+
+def shown(message):
+    """A message's text as a summarizer is shown it."""
+    lines = message.text.splitlines() if message.text.strip() else []
+    lines += [line for call in message.tool_calls for line in f"calls {call.name}: {call.arguments}".splitlines()]
+    return "\n".join(lines) or "(nothing)"
+
+
+def few(positions):
+    """Positions for a message, the first of many."""
+    found = sorted(positions)
+    return f"{found[:12]}{'...' if len(found) > 12 else ''}"
+
+
+def places(ranges):
+    """The positions of half-open ranges."""
+    return {p for start, stop in ranges for p in range(start, stop)}
+
+
+class _Threads:
+    """The tables that summaries are about, read in one snapshot."""
+
+    def __init__(self, connection):
+        columns = "thread, head, opening, parent, fork_at, summary, status"
+        self.rows = {r[0]: r[1:] for r in connection.execute(f"SELECT {columns} FROM threads")}
+        self.own = defaultdict(dict)
+        columns = "thread, position, turn, role, tokens, running, created, id, body, seal"
+        for row in connection.execute(f"SELECT {columns} FROM entries"):
+            self.own[row[0]][row[1]] = from_row(row[0], row[1:])
+        self.hidden = defaultdict(set)
+        for key, start, stop in connection.execute("SELECT thread, start, stop FROM hidden"):
+            self.hidden[key] |= set(range(start, stop))
+        self.versions = defaultdict(dict)
+        for key, version, body in connection.execute("SELECT thread, version, body FROM summaries WHERE body <> x''"):
+            self.versions[key][version] = msgspec.json.decode(unsealed(key, f"summary {version}", body), type=Summary)
+
+    def entries(self, key):
+        """All entries of a thread, what it shares with others included."""
+        out, below = {}, 1 << 60
+        while key is not None and key in self.rows:
+            out |= {p: e for p, e in self.own[key].items() if p < below}
+            parent, fork_at = self.rows[key][2:4]
+            below = min(below, fork_at)
+            key = parent
+        return out
+
+
+def _check_summaries(found, connection):
+    """I5, of every version that is kept, and of the one in use."""
+    tables = _Threads(connection)
+    for key, (head, opening, _, _, used, status) in tables.rows.items():
+        versions, entries = tables.versions[key], tables.entries(key)
+        name = key.hex()[:6]
+        if used and (used not in versions or status == "erased"):
+            found.broken("I5", f"{name}: version {used} is in use, and is not there")
+        for made in versions.values():
+            problem = _version(found, made, versions, entries, head)
+            if problem:
+                found.broken("I5", f"{name}: version {made.version}: {problem}")
+        line = versions.get(used)
+        if line is not None:
+            _check_line(found, name, line, versions, entries, tables.hidden[key], opening)
+
+
+def _version(found, made, versions, entries, head):
+    """What is wrong with one version; it may have been made when other entries were hidden."""
+    base = versions.get(made.base) or Summary(start=made.start, upto=made.start)
+    found.summaries += 1
+    if made.base >= made.version or (made.base and made.base not in versions):
+        return f"its base {made.base} is not there"
+    if made.undone:  # it says what its base says
+        same = (made.text, made.upto, made.source, made.held) == (base.text, base.upto, base.source, base.held)
+        return None if same else f"it is not what version {made.base} was"
+    positions = places(made.covered)
+    if sum(stop - start for start, stop in made.covered) != len(positions) or list(made.covered) != sorted(
+        made.covered
+    ):
+        return f"covered {made.covered}: not in order, or twice"
+    if not base.upto <= made.upto <= head:
+        return f"it ends at {made.upto}, its base at {base.upto}, the thread at {head}"
+    fresh = set(range(base.upto, made.upto)) | set(base.held)
+    if not positions <= fresh or not set(made.held) <= fresh or positions & set(made.held):
+        return f"covered {made.covered}, held {made.held} of {base.upto} to {made.upto} and {base.held}"
+    gone = [p for p in sorted(positions) if p not in entries or entries[p].deleted]
+    if gone:
+        return f"it covers {few(gone)}, which are deleted"
+    read = [(p, entries[p].message) for p in sorted(positions)]
+    if made.source != source_hash(base.source, read):
+        return f"its source is not what stands at {made.covered}"
+    if "fold=" in made.text:
+        found.folds += 1
+        if fold(base.text, [(p, shown(message)) for p, message in read]) not in made.text:
+            return "its text was made from something else"
+    return None
+
+
+def _check_line(found, name, line, versions, entries, hidden, opening):
+    """The version in use and its bases cover all that is to be seen below its end, once, and nothing that is hidden."""
+    if line.start != opening:
+        found.broken("I5", f"{name}: the summary begins at {line.start}, the thread at {opening}")
+    covered, upto, held = set(), line.upto, set(line.held)
+    one = line
+    while one is not None:
+        if not one.undone:
+            twice = covered & places(one.covered)
+            if twice:
+                found.broken("I5", f"{name}: {few(twice)} covered twice")
+            covered |= places(one.covered)
+        one = versions.get(one.base)
+    seen = {p for p in range(line.start, upto) if p not in hidden and not entries[p].deleted}
+    if covered & hidden:
+        found.broken("I5", f"{name}: version {line.version} in use covers {few(covered & hidden)}, which are hidden")
+    if seen - covered - held:
+        found.broken("I5", f"{name}: version {line.version} in use leaves out {few(seen - covered - held)}")

@@ -16,8 +16,9 @@ from novelo.caching import CacheRules, PrefixTree, maker_of, rules_for
 from novelo.context import compose
 from novelo.context.listing import ListSource
 from novelo.errors import InvalidSpec
-from novelo.replay import Folded
+from novelo.replay import Folded, replay
 from novelo.report import Prices
+from novelo.summaries import Summary
 from novelo.tokens import count_message
 from novelo.transcript import Step, Turn
 
@@ -268,7 +269,7 @@ def test_a_policy_that_breaks_the_protocol_is_not_valid() -> None:
 def test_a_policy_that_summarises_needs_somebody_to_summarise() -> None:
     """Without `fold` a summarising policy is refused by name; others are not touched."""
     with pytest.raises(InvalidSpec, match=r"summarize:20messages.*fold="):
-        novelo.backtest(rounds(2), ["buffer", "summarize:20messages,keep=6 + budget:8000"])
+        replay(rounds(2), ["buffer", "summarize:20messages,keep=6 + budget:8000"])
 
 
 def test_summaries_are_made_after_each_reply_and_billed() -> None:
@@ -277,12 +278,12 @@ def test_summaries_are_made_after_each_reply_and_billed() -> None:
     given: list[object] = []
 
     class Counting:
-        def fold(self, messages):
-            seen.append((len(messages), messages[-1].role))
-            return Folded(f"record {len(seen)}", calls=1, input=100, output=10)
+        def fold(self, source):
+            seen.append((source.end, next(source.newest_first()).message.role))
+            return Folded(Summary(text=f"record {len(seen)}"), calls=1, input=100, output=10)
 
     def summarize(draft):
-        given.append(draft.desk.source.summary)
+        given.append(draft.desk.summary and draft.desk.summary.text)
         return draft
 
     report = novelo.backtest(
@@ -295,6 +296,65 @@ def test_summaries_are_made_after_each_reply_and_billed() -> None:
     assert folded.billed == pytest.approx(plain.billed + 300)
     assert folded.cost - plain.cost == Decimal(330) / 1_000_000
     assert plain.summary_calls == 0
+
+
+@pytest.mark.parametrize("tools", [False, True])
+def test_summaries_are_those_of_a_thread(tools: bool) -> None:
+    """A replayed policy that summarises sends what a thread sends whose jobs are done after each turn, call by call."""
+    policy = "summarize:12messages,keep=4 + budget:900"
+    size, said = (4, with_tools(14)) if tools else (2, rounds(24))
+    turns = [said[i : i + size] for i in range(0, len(said), size)]
+    row = novelo.backtest(said, [policy], summarizer=notes).rows[0]
+    sent = []
+    with novelo.open("memory://", policy=policy, summarizer=notes, worker="off") as memory:
+        thread = memory.thread("t")
+        for question, *steps, last in turns:
+            with thread.turn(question["content"]) as turn:
+                for message in [*steps, last]:
+                    if message["role"] == "assistant":
+                        turn.messages()
+                        sent.append(turn.context.tokens)
+                    (turn.reply if message is last else turn.add)(message)
+            memory.work()
+        calls = [call for call in thread.usage() if call.purpose == "summary"]
+    assert list(row.series.tokens) == sent
+    assert row.summary_calls == len(calls) >= 3
+
+
+def notes(request) -> str:
+    """A summarizer: the numbers that it was shown, in the conversation's language."""
+    asked = re.findall(r"PX-\d+", request.messages[-1]["content"])
+    return f"O cliente perguntou por {len(asked)} pedidos, e a atendente respondeu que tudo está certo com eles."
+
+
+def test_an_answer_that_is_no_summary_is_billed_and_changes_nothing() -> None:
+    """Refusals leave the requests as they are without a summary; each due turn asks again, and the bill has it all."""
+    plain, refused = novelo.backtest(
+        rounds(12), ["buffer", "summarize:12messages,keep=4"], {"input": 1}, summarizer=lambda request: "Error: 503"
+    ).rows
+    assert refused.series.tokens == plain.series.tokens
+    assert refused.summary_calls == 7 and refused.summary_output > 0
+    assert refused.billed == pytest.approx(plain.billed + refused.summary_input)
+    assert refused.cost - plain.cost == Decimal(refused.summary_input) / 1_000_000
+
+
+def test_a_failing_summarizer_ends_the_replay() -> None:
+    """A summarizer that cannot be asked is an error of the replay: figures without summaries would mislead."""
+
+    def fails(request):
+        raise novelo.ModelFailed("no answer", retryable=True)
+
+    with pytest.raises(novelo.ModelFailed):
+        novelo.backtest(rounds(12), ["summarize:12messages,keep=4"], summarizer=fails)
+    assert novelo.backtest(rounds(12), ["buffer"], summarizer=fails).rows[0].valid
+
+
+def test_facts_of_the_ledger_are_in_reach() -> None:
+    """An order number that the summary's ledger carries is in reach, where a window of the same size has lost it."""
+    report = novelo.backtest(
+        rounds(12), ["window:4messages", "summarize:12messages,keep=4"], facts=orders, summarizer=notes
+    )
+    assert report.rows[0].facts < 0.5 and report.rows[1].facts == 1
 
 
 def test_tools_stand_at_the_head_and_are_counted() -> None:

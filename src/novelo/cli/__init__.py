@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from novelo.cli import chat, compare, files, show, usage
+from novelo.cli import chat, compaction, compare, files, show, usage
 from novelo.cli.common import FAILED, MISUSED, default_database, say
 from novelo.errors import InvalidSpec, NoveloError
 
@@ -26,6 +26,10 @@ app.command()(chat.chat)
 for command in (show.threads, show.show, show.search, show.context, usage.usage, files.check, files.compose):
     app.command()(command)
 app.command()(compare.compare)
+app.command()(compaction.compact)
+app.command()(compaction.summaries)
+app.command()(compaction.why)
+app.command()(compaction.worker)
 app.command(name="import")(files.import_)
 app.command()(files.export)
 app.command()(files.delete)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any
@@ -10,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 import novelo
-from novelo.cli.common import console, find_thread, open_database, say
+from novelo.cli.common import console, default_model, find_thread, open_database, say
 from novelo.cli.words import language, word
 from novelo.context import parse
 from novelo.context.spec import name_of
@@ -50,21 +49,15 @@ class Chat:
         self._run(self.thread.turn(question))
 
     def _run(self, turn: novelo.LiveTurn) -> None:
-        from novelo.asking import ModelRequest
-        from novelo.models.base import stream
-
         try:
             with turn:
-                request = ModelRequest(turn.messages(policy=self.policy), model=None, stream=self.stream)
                 if self.stream:
-                    for piece in turn.stream(stream(self.model, request)):
-                        sys.stdout.write(piece)
-                        sys.stdout.flush()
+                    turn.ask(self.model, policy=self.policy, on_text=_write)
                 else:
-                    sys.stdout.write(turn.reply(self.model.complete(request)).text)
+                    _write(turn.ask(self.model, policy=self.policy).text)
         except KeyboardInterrupt:
             self.tell("stopped")
-        except (novelo.ModelFailed, novelo.ContextTooSmall) as error:
+        except (novelo.ModelFailed, novelo.ContextTooSmall, novelo.LimitReached) as error:
             self.tell("failed", error=error)
         finally:
             sys.stdout.write("\n")
@@ -178,6 +171,19 @@ class Chat:
             self.policy = parse(spec)
         self.tell("policy", policy=name_of(parse(self.policy) if self.policy is not None else self.memory.policy))
 
+    def do_compact(self, focus: str) -> None:
+        """Summarize the older part now; words behind it say what to look at."""
+        from novelo.cli.compaction import print_summaries
+
+        made = self.thread.compact(focus or None, policy=self.policy)
+        if made is None:
+            return self.tell("nothing_to_compact")
+        print_summaries([made])
+
+    def do_why(self, text: str) -> None:
+        """Who said something, and whether the model still has it."""
+        print(self.thread.why(text, policy=self.policy).explain())
+
     # ------------------------------------------------------------------------------------------ the loop
     def talk(self, read: Callable[[], str]) -> None:
         """Read lines until the person leaves."""
@@ -212,6 +218,9 @@ def chat(
     ] = None,
     owner: Annotated[str, typer.Option(help="Whose threads.")] = "",
     lang: Annotated[str | None, typer.Option(help="pt, zh or en; else the locale's.")] = None,
+    limit: Annotated[
+        list[str] | None, typer.Option("--limit", help="What may be spent: thread:200000tokens, owner:5usd/day.")
+    ] = None,
     no_stream: Annotated[bool, typer.Option("--no-stream", help="Whole answers only.")] = False,
 ) -> None:
     """Chat in the terminal; everything is kept, and the next session goes on where this one ended.
@@ -227,23 +236,22 @@ def chat(
     load_environment()
     name = model or default_model()
     chosen = None if policy is None else parse(policy)
-    with open_database(database, system=system) as memory:
+    asked = model_of(name)
+    with open_database(
+        database, policy=chosen or "buffer", system=system, summarizer=asked, limits=limit or ()
+    ) as memory:
         if last and thread_id is None:
             rows = memory.threads(owner=owner, limit=1)
             thread_id = rows[0].thread_id if rows else None
         thread = memory.thread(thread_id or memory.new_id(), owner=owner)
-        session = Chat(
-            memory, thread, model_of(name), policy=chosen, lang=language(lang), stream=not no_stream, name=name
-        )
+        session = Chat(memory, thread, asked, policy=chosen, lang=language(lang), stream=not no_stream, name=name)
         session.tell("hello", thread=thread.thread_id, model=name)
         session.talk(_reader())
 
 
-def default_model() -> str:
-    """The model of the environment, as the tutorials set it; the offline one without a key."""
-    if os.environ.get("OPENAI_API_KEY") and os.environ.get("MODEL_NAME"):
-        return f"openai:{os.environ['MODEL_NAME']}"
-    return "offline"
+def _write(piece: str) -> None:
+    sys.stdout.write(piece)
+    sys.stdout.flush()
 
 
 def _reader() -> Callable[[], str]:

@@ -13,7 +13,7 @@ import msgspec
 
 import novelo
 from novelo.errors import InvalidSpec
-from novelo.stores.base import StoredEntry, ThreadRow
+from novelo.stores.base import Found, StoredEntry, ThreadRow
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,6 +38,13 @@ def database_path() -> Path:
 def default_database() -> str:
     """The database without -d: DATABASE_URL, else the file of `database_path`."""
     return os.environ.get("DATABASE_URL") or str(database_path())
+
+
+def default_model() -> str:
+    """The model of the environment, as the tutorials set it; the offline one without a key."""
+    if os.environ.get("OPENAI_API_KEY") and os.environ.get("MODEL_NAME"):
+        return f"openai:{os.environ['MODEL_NAME']}"
+    return "offline"
 
 
 def open_database(given: str | None, *, must_exist: bool = False, **options: Any) -> novelo.Memory:
@@ -101,6 +108,12 @@ def entry_facts(entry: StoredEntry) -> dict[str, Any]:
     facts: dict[str, Any] = {"position": entry.position, "id": entry.id, "role": entry.role, "created": entry.created}
     facts |= {name: True for name in ("hidden", "deleted", "partial") if getattr(entry, name)}
     return facts | {"turn": entry.turn, "tokens": entry.tokens, "message": entry.message}
+
+
+def tell_damaged(found: Found[Any]) -> None:
+    """Say what a list had to leave out."""
+    for text in found.damaged:
+        say(f"left out: {text}")
 
 
 def find_thread(memory: novelo.Memory, thread_id: str, owner: str) -> novelo.Thread:

@@ -44,6 +44,9 @@ def compare(
     ] = None,
     counter: Annotated[str, typer.Option(help="estimate, o200k, cl100k.")] = "estimate",
     window: Annotated[int | None, typer.Option(help="Tokens of the model's window, for budgets in per cent.")] = None,
+    summarizer: Annotated[
+        str, typer.Option(help="Who writes summaries: offline, openai:NAME, or langchain:PROVIDER:NAME.")
+    ] = "offline",
     thread_id: Annotated[str | None, typer.Option("--thread", help="Which one, of a file with several.")] = None,
     plot: Annotated[str | None, typer.Option(metavar="FILE", help="Draw it: .svg, .png or .pdf.")] = None,
     database: Database = None,
@@ -52,8 +55,8 @@ def compare(
 ) -> None:
     """Replay a conversation under several policies: tokens, money, cache, exact facts still in reach.
 
-    A request is made before each reply; no model is asked. Where the moments of the messages are known, cached prefixes
-    lapse as the provider lets them lapse.
+    A request is made before each reply; no model is asked but for summaries, and for these the offline one unless told
+    otherwise. Where the moments of the messages are known, cached prefixes lapse as the provider lets them lapse.
 
     Example: novelo compare talk.json --policies "buffer; window:10turns; budget:8000,low=4000" --plot cost.svg
     """
@@ -69,6 +72,7 @@ def compare(
             talk.messages,
             specs,
             _priced(prices) if prices else model,
+            summarizer,
             times=talk.times,
             progress=progress.told,
             **settings,

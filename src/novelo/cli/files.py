@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import novelo
-from novelo.cli.common import FAILED, find_thread, open_database, print_json, read_messages, say
+from novelo.cli.common import FAILED, find_thread, open_database, print_json, read_messages, say, tell_damaged
 from novelo.cli.show import AsJson, Database, Owner, ThreadId
 
 Source = Annotated[str, typer.Argument(help="A JSON file with a list of messages; - is stdin.")]
@@ -111,10 +111,9 @@ def export(
 
     with open_database(database, must_exist=True) as memory:
         if everything:
-            named = [
-                memory.thread(row.thread_id, owner=row.owner)
-                for row in memory.threads(owner=owner or None, limit=100_000)
-            ]
+            rows = memory.threads(owner=owner or None, limit=100_000)
+            tell_damaged(rows)
+            named = [memory.thread(row.thread_id, owner=row.owner) for row in rows]
         else:
             named = [find_thread(memory, one, owner) for one in thread_ids or ()]
         if not named:

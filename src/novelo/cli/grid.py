@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from novelo.context import Context
+from novelo.context.summary import PLACE
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -15,6 +16,7 @@ STYLES = {
     "system": "magenta",
     "tools": "yellow",
     "passages": "cyan",
+    "summary": "bright_magenta",
     "user": "green",
     "assistant": "blue",
     "tool": "bright_yellow",
@@ -27,7 +29,7 @@ def categories(context: Context) -> dict[str, tuple[int, int]]:
     parts = context.manifest.tokens
     out: dict[str, tuple[int, int]] = {}
     for entry in context.entries:
-        name: str = entry.message.role
+        name: str = "summary" if entry.position == PLACE else entry.message.role
         count, tokens = out.get(name, (0, 0))
         out[name] = (count + 1, tokens + max(0, entry.tokens))
     for name in ("tools", "passages"):

@@ -14,6 +14,7 @@ from novelo.cli.common import (
     open_database,
     print_json,
     print_lines,
+    tell_damaged,
     thread_facts,
 )
 
@@ -43,6 +44,7 @@ def threads(
     """
     with open_database(database, must_exist=True) as memory:
         rows = memory.threads(owner=owner, search=query, tag=tag, limit=number or 100_000)
+    tell_damaged(rows)
     if as_json:
         return print_json([thread_facts(row) for row in rows])
     if as_lines:
@@ -119,6 +121,7 @@ def search(
     with open_database(database, must_exist=True) as memory:
         thread = None if thread_id is None else find_thread(memory, thread_id, owner or "")
         hits = memory.search(words, owner=owner, thread=thread, limit=number)
+    tell_damaged(hits)
     if as_json:
         return print_json(
             [{"thread_id": h.thread_id, "owner": h.owner, "score": h.score, **entry_facts(h.entry)} for h in hits]

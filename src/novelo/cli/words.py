@@ -30,6 +30,11 @@ WORDS: dict[str, dict[str, str]] = {
         "zh": "没有命令 {command};/help 显示所有命令。",
     },
     "nothing_found": {"en": "Nothing found.", "pt": "Nada encontrado.", "zh": "没有找到。"},
+    "nothing_to_compact": {
+        "en": "There is nothing to summarize beyond the newest messages.",
+        "pt": "Não há nada a resumir além das mensagens mais novas.",
+        "zh": "除最新消息外没有可总结的内容。",
+    },
     "nothing_said": {"en": "Nothing was said yet.", "pt": "Nada foi dito ainda.", "zh": "还没有对话。"},
     "undone": {
         "en": "The last turn is out of the context; the transcript keeps it.",
@@ -59,16 +64,18 @@ WORDS: dict[str, dict[str, str]] = {
     },
     "help": {
         "en": "/context what the next call would send · /tokens how many tokens · /usage what was spent · "
+        "/compact [FOCUS] summarize the older part · /why TEXT who said it, who still has it · "
         "/state [key=value] · /search WORDS · /show the transcript · /undo · /retry · /fork · "
         "/export FILE · /new [ID] · /resume [ID] · /policy [SPEC] · /exit\n"
         "A line that ends with \\ goes on in the next one.",
         "pt": "/context o que a próxima chamada enviaria · /tokens quantos tokens · /usage o que foi gasto · "
+        "/compact [FOCO] resume a parte antiga · /why TEXTO quem disse, onde ainda está · "
         "/state [chave=valor] · /search PALAVRAS · /show a transcrição · /undo desfaz · /retry pergunta de novo · "
         "/fork bifurca · /export ARQUIVO · /new [ID] · /resume [ID] · /policy [POLÍTICA] · /exit\n"
         "Uma linha que termina com \\ continua na seguinte.",
-        "zh": "/context 下一次调用会发送什么 · /tokens 令牌数 · /usage 用量 · /state [键=值] · "
-        "/search 词语 · /show 完整记录 · /undo 撤销 · /retry 重试 · /fork 分支 · /export 文件 · "
-        "/new [ID] · /resume [ID] · /policy [策略] · /exit\n以 \\ 结尾的一行接着下一行。",
+        "zh": "/context 下一次调用会发送什么 · /tokens 令牌数 · /usage 用量 · /compact [重点] 总结较早部分 · "
+        "/why 文本 谁说的、是否还在 · /state [键=值] · /search 词语 · /show 完整记录 · /undo 撤销 · /retry 重试 · "
+        "/fork 分支 · /export 文件 · /new [ID] · /resume [ID] · /policy [策略] · /exit\n以 \\ 结尾的一行接着下一行。",
     },
 }
 

@@ -189,7 +189,6 @@ class Prefix:
         self._whole = whole
         self.begin = min(whole.begin, end)
         self.end = end
-        self.summary: Any = None  # the record that stands for older messages, where one was made
 
     def opening(self) -> list[Entry]:
         """The system messages at the head."""

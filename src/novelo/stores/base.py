@@ -10,7 +10,7 @@ reach another owner's rows, and the schema can be spread over machines. The prom
   (`LeaseLost`), whatever clocks say. The lease only decides who may try.
 
 - an entry, a fact, a turn or a ledger row that was altered outside of the store is an error to its reader
-  (`StorageCorrupt`), never another text; other threads stay readable.
+  (`StorageCorrupt`), never another text; other threads stay readable, and lists over many threads go on without it.
 
 A store may be used from several threads, and a file from several processes. Moments are given by the caller, in seconds
 since 1970; entries keep milliseconds. Stores read no clock, except to wait for each other.
@@ -28,6 +28,7 @@ from novelo.stores.values import (
     Begun,
     Busy,
     Close,
+    Found,
     Hit,
     Job,
     Lease,
@@ -47,6 +48,7 @@ __all__ = [
     "Begun",
     "Busy",
     "Close",
+    "Found",
     "Hit",
     "Job",
     "Lease",
@@ -244,8 +246,8 @@ class Store(Protocol):
 
     def threads(
         self, *, owner: str | None, search: str | None, tag: str | None, limit: int, cursor: tuple[float, bytes] | None
-    ) -> list[ThreadRow]:
-        """Threads, the last used first.
+    ) -> Found[ThreadRow]:
+        """Threads, the last used first; one whose row was altered is left out and told of in `damaged`.
 
         Args:
             owner, tag: only theirs; None is all.
@@ -254,10 +256,11 @@ class Store(Protocol):
         """
         ...
 
-    def search(self, words: Sequence[str], key: bytes | None, owner: str | None, limit: int) -> list[Hit]:
+    def search(self, words: Sequence[str], key: bytes | None, owner: str | None, limit: int) -> Found[Hit]:
         """Messages that hold all the words (of `stores.search.query_words`): of a thread, an owner, or all.
 
-        Of a fork only what was said in it. Without an index the newest 2000 messages are looked through.
+        Of a fork only what was said in it. Without an index the newest 2000 messages are looked through. What was
+        altered is left out and told of in `damaged`; in the search of one thread it is `StorageCorrupt`.
         """
         ...
 

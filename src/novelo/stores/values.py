@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 import msgspec
 
 from novelo.messages import Message
+
+T = TypeVar("T")
 
 
 class ThreadRow(msgspec.Struct, frozen=True):
@@ -222,10 +224,19 @@ class Hit(msgspec.Struct, frozen=True):
         return self.entry.text
 
 
+class Found(list[T]):
+    """What was found over many threads; `damaged` tells, a sentence each, of rows that were left out as altered."""
+
+    def __init__(self, rows: Iterable[T] = (), damaged: Iterable[str] = ()) -> None:
+        super().__init__(rows)
+        self.damaged: list[str] = list(damaged)
+
+
 class Receipt(msgspec.Struct, frozen=True):
     """What an erasure removed: rows by kind, never content; `forks` are the thread ids of the forks that it touched.
 
-    `pending`: traces are still in the write-ahead log, since a reader holds it; they go with the next `scrub` or close.
+    `pending`: traces are still in the files, since a reader holds the log or the disk is full; they go with the next
+    `scrub`, or when the store is closed and opened again.
     `beyond` names what no program here can reach.
     """
 

@@ -9,7 +9,7 @@ import msgspec
 from novelo.stores.base import PARKED, Base, Job, Lease, ThreadRow, Work
 from novelo.stores.reference.kept import Kept, KeptThreads
 from novelo.stores.rules import LATE_S, free_job
-from novelo.summaries import Summary
+from novelo.summaries import Summary, inherited
 from novelo.usage import Call
 
 replace = msgspec.structs.replace
@@ -61,13 +61,15 @@ class KeptBackground(KeptThreads):
         kept.row = replace(kept.row, summary=made.version)
 
     def _share_summary(self, parent: Kept, made: Kept, at: int) -> None:
-        """A fork begins with the summary that its parent had of what they share."""
+        """A fork begins with the summary that its parent had of what they share, and with what that one stands on."""
+        line = []
         found = _step_back(parent, at)
-        if found is not None and found.text:
-            made.newest_summary = 1
-            self._put_summary(
-                made, replace(found, version=1, base=0, undone=0, since=min(found.since, at), active=False)
-            )
+        while found is not None:
+            line.append(found)
+            found = _version(parent, found.base)
+        for one in inherited(line, at, made.row.turns, made.row.running):
+            made.newest_summary = one.version
+            self._put_summary(made, one)
 
     def _changed_below(self, kept: Kept, position: int, *, drop: bool) -> None:
         """Entries from a position on changed: what was made from them is not used any more, or not even kept."""

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from novelo.errors import StorageUnavailable, ThreadErased, UnknownEntry
-from novelo.stores.base import Hit, Job, NewEntry, StoredEntry, ThreadRow, TurnRow
+from novelo.stores.base import Found, Hit, Job, NewEntry, StoredEntry, ThreadRow, TurnRow
 from novelo.stores.rules import Ranges, thread_key
 from novelo.stores.search import fold, query_words, spans
 from novelo.summaries import Summary
@@ -181,7 +181,7 @@ class KeptThreads:
         tag: str | None = None,
         limit: int = 50,
         cursor: tuple[float, bytes] | None = None,
-    ) -> list[ThreadRow]:
+    ) -> Found[ThreadRow]:
         """Threads, the last used first; `search` is looked for in titles and thread ids, folded."""
         wanted = set(query_words(search)) if search else set()
         with self._lock:
@@ -194,9 +194,9 @@ class KeptThreads:
                 and (cursor is None or (kept.row.updated, kept.row.key) < cursor)
                 and wanted <= set(fold(f"{kept.row.title} {kept.row.thread_id}").split())
             ]
-        return sorted(rows, key=lambda row: (row.updated, row.key), reverse=True)[:limit]
+        return Found(sorted(rows, key=lambda row: (row.updated, row.key), reverse=True)[:limit])
 
-    def search(self, words: Sequence[str], key: bytes | None, owner: str | None, limit: int) -> list[Hit]:
+    def search(self, words: Sequence[str], key: bytes | None, owner: str | None, limit: int) -> Found[Hit]:
         """Messages that hold all the folded words, those first that say little else."""
         hits = []
         with self._lock:
@@ -210,4 +210,4 @@ class KeptThreads:
                         entry = kept.entries[position]
                         found = spans(entry.text, words)
                         hits.append(Hit(entry, score, kept.row.thread_id, kept.row.owner, found))
-        return sorted(hits, key=lambda hit: -hit.score)[:limit]
+        return Found(sorted(hits, key=lambda hit: -hit.score)[:limit])

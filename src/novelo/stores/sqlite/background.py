@@ -38,7 +38,9 @@ class Background(Reading):
         """All versions, oldest first."""
         with self.database.reading() as db:
             found = thread_row(db, key)
-            used = 0 if found is None else found[0].summary
+            if found is None or found[0].status == "erased":
+                return []
+            used = found[0].summary
             rows = [_read(key, row) for row in db.execute(Q["summaries"], (key,))]
         return [msgspec.structs.replace(one, active=True) if one.version == used else one for one in rows]
 
@@ -144,7 +146,9 @@ class Background(Reading):
     def ask(self, key: bytes, work: Work, now: float) -> None:
         """A job is wanted; asked for again, it is done once."""
         with self.database.writing() as db:
-            self._ask(db, key, work, now)
+            found = thread_row(db, key)
+            if found is not None and found[0].status != "erased":
+                self._ask(db, key, work, now)
 
     def _ask(self, db: apsw.Connection, key: bytes, work: Work, now: float) -> None:
         db.execute(Q["ask_work"], (key, work.kind, work.due, work.spec, now + LATE_S))

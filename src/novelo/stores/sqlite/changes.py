@@ -24,6 +24,11 @@ from novelo.stores.sqlite.facts import Q, thread_row
 from novelo.stores.sqlite.rows import Facts, from_row, seal, sealed, to_row, unsealed
 from novelo.stores.sqlite.walk import hidden_between
 
+PLACES = {
+    "entries": "position", "turns": "first", "calls": "number", "pins": "position", "hidden": "start",
+    "summaries": "version", "work": "kind",
+}  # fmt: skip
+
 
 class Changes(Background):
     """The changing half of the SQLite store."""
@@ -33,11 +38,29 @@ class Changes(Background):
     ) -> tuple[ThreadRow, dict[str, Any], float]:
         found = self.known(db, key)
         if found is None or found[0].status == "erased":
+            if found is not None:
+                self._clear(db, key)
             db.execute(Q["new_thread"], (key, *names, now, facts_of(key, Facts(*names))))
             db.execute(Q["reseal"], (key,))
             found = thread_row(db, key)
         assert found is not None
         return found
+
+    def _clear(self, db: apsw.Connection, key: bytes) -> None:
+        """What an erasure on a full disk has left goes before a new thread takes the place."""
+        name = left_over(key)
+        if next(iter(db.execute(Q["is_left_over"], (name,))), None) is not None:
+            self._remove(db, key)
+            db.execute(Q["none_left_over"], (name,))
+
+    def _remove(self, db: apsw.Connection, key: bytes, most: int | None = None) -> dict[str, int]:
+        """Take all rows of a thread out, or so many of each table; how many went."""
+        rows = {"search": self.index.remove(db, key, most=most)}
+        for table, place in PLACES.items():
+            first = f"SELECT {place} FROM {table} WHERE thread = ?1 LIMIT ?2"  # noqa: S608  tables of ours
+            db.execute(f"DELETE FROM {table} WHERE thread = ?1 AND {place} IN ({first})", (key, most or -1))  # noqa: S608
+            rows[table] = db.changes()
+        return rows
 
     def set_facts(self, key: bytes, names: tuple[str, str], now: float, **facts: Any) -> None:
         """Set title, tags, metadata, state or status; `patch` sets single keys of the state, `without` removes one."""
@@ -131,6 +154,11 @@ class Changes(Background):
         self.index.remove(db, key, words)
         for position, text in words.items():
             self.index.put(db, key, found[0].owner if found else "", position, text)
+
+
+def left_over(key: bytes) -> str:
+    """The name of the note that rows of an erased thread are still there."""
+    return f"left over {key.hex()}"
 
 
 def facts_of(key: bytes, facts: Facts) -> bytes:

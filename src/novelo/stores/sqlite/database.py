@@ -12,7 +12,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -252,31 +252,51 @@ class Database:
         """Write the log into the file and empty it, so that nothing removed is left; False if a reader blocks it."""
         if not self.path or self.read_only:
             return True
-        deadline = time.monotonic() + SCRUB_S
+        self._unclean = not self._emptied(SCRUB_S)
+        self._ballast.lay()
+        return not self._unclean
+
+    def _emptied(self, patience_s: float) -> bool:
+        """Write the log into the file and cut it to nothing; False if a reader blocks it for so long."""
+        deadline = time.monotonic() + patience_s
         with self._writing, self.reading() as connection:
             connection.set_busy_timeout(0)  # a reader may stay for long: our own patience is shorter than a writer's
             try:
-                while True:
-                    busy = next(iter(connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")))[0]
-                    if not busy or time.monotonic() > deadline:
-                        break
+                while next(iter(connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")))[0]:
+                    if time.monotonic() > deadline:
+                        return False
                     time.sleep(random.uniform(0.005, 0.03))  # noqa: S311
             finally:
                 connection.set_busy_handler(_Patience())
-        self._unclean = bool(busy)
-        self._ballast.lay()
-        return not busy
+        return True
 
-    def with_room(self, work: Callable[[], T]) -> T:
-        """Do work that must pass on a full disk too: the ballast is given back, and the work is done again."""
+    def with_room(self, work: Callable[[], T], smaller: Callable[[], T] | None = None) -> T:
+        """Do work that must pass on a full disk too: the ballast is given back, and the work is done again.
+
+        What was rolled back for want of room still takes it, in the log: that is emptied before each further try.
+
+        Args:
+            smaller: does the same with less room, if even that does not help.
+        """
         try:
             return work()
         except StorageFull:
-            if not self._ballast.drop():
+            if not self._ballast.drop() and smaller is None:
                 raise
-            return work()
+            self._give_room()
+            try:
+                return work()
+            except StorageFull:
+                self._give_room()
+                if smaller is None:
+                    raise
+                return smaller()
         finally:
             self._ballast.lay()
+
+    def _give_room(self) -> None:
+        with suppress(StoreError):
+            self._emptied(0.0)
 
     def close(self) -> None:
         """Close all connections; the last one writes the log into the file and removes it.

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import apsw
 import msgspec
 
-from novelo.errors import InvalidSpec, ThreadErased, UnknownEntry
+from novelo.errors import InvalidSpec, StorageFull, StoreError, ThreadErased, UnknownEntry
 from novelo.stores.base import Receipt, ThreadRow
-from novelo.stores.sqlite.changes import Changes, facts_of, json_text
+from novelo.stores.sqlite.changes import PLACES, Changes, facts_of, json_text, left_over
+from novelo.stores.sqlite.database import Database
 from novelo.stores.sqlite.facts import Q, pinned, thread_row
 from novelo.stores.sqlite.rows import Facts, from_row, seal, sealed
 from novelo.stores.sqlite.walk import hidden_between
+from novelo.summaries import inherited
+
+FIRST_PIECE, PIECE = 4, 256  # rows that go at once where the disk is full; fewer if that is too much, down to one
 
 
 class Forks(Changes):
     """Forks and erasure."""
+
+    def __init__(self, database: Database, *, search: bool = True) -> None:
+        super().__init__(database, search=search)
+        with suppress(StoreError):  # an erasure that another process could not end; scrub tries again
+            self._remove_left_over()
 
     def fork(self, parent: ThreadRow, key: bytes, names: tuple[str, str], at: int, now: float) -> ThreadRow:
         """A new thread that shares the entries below a position, without a copy."""
@@ -24,6 +35,7 @@ class Forks(Changes):
             found = thread_row(db, key)
             if found is not None and found[0].status != "erased":
                 raise InvalidSpec("a thread of that id exists already: choose another id for the fork")
+            self._clear(db, key)
             source = thread_row(db, parent.key)
             if source is None or source[0].status == "erased":
                 raise ThreadErased("the thread was erased")
@@ -39,7 +51,7 @@ class Forks(Changes):
             db.execute(Q["reseal"], (key,))
             shared = [(a, min(b, at)) for a, b in hidden_between(db, facts.key, 0, at)]
             self._hide(db, key, shared, now)
-            self._share_summary(db, facts, key, at)
+            self._share_summary(db, facts, ThreadRow(key, *names, at, turns, running=running, fork_at=at))
             for position in pinned(db, parent.key):
                 if position < at:
                     db.execute(Q["pin"], (key, position))
@@ -49,21 +61,31 @@ class Forks(Changes):
             assert made is not None
             return made[0]
 
-    def _share_summary(self, db: apsw.Connection, parent: ThreadRow, key: bytes, at: int) -> None:
-        """A fork begins with the summary that its parent had of what they share."""
-        found = self._step_back(db, parent, at)
-        if found is not None and found.text:
-            since = min(found.since, at)
-            self._put_summary(
-                db, key, msgspec.structs.replace(found, version=1, base=0, undone=0, since=since, active=False)
-            )
+    def _share_summary(self, db: apsw.Connection, parent: ThreadRow, made: ThreadRow) -> None:
+        """A fork begins with the summary that its parent had of what they share, and with what that one stands on."""
+        line = []
+        found = self._step_back(db, parent, made.fork_at)
+        while found is not None:
+            line.append(found)
+            found = self._summary(db, parent.key, found.base) if found.base else None
+        for one in inherited(line, made.fork_at, made.turns, made.running):
+            self._put_summary(db, made.key, one)
 
     def erase(self, key: bytes, now: float, *, forks: str = "erase") -> Receipt:
-        """Remove a thread for good; a late writer cannot revive it."""
-        rows, named = self.database.with_room(lambda: self._erase(key, now, forks == "keep"))
-        return Receipt(rows, named, pending=not self.database.scrub())
+        """Remove a thread for good; a late writer cannot revive it.
 
-    def _erase(self, key: bytes, now: float, keep: bool) -> tuple[dict[str, int], tuple[str, ...]]:
+        Everything goes in one transaction. Where the disk has no room for that in the log, a first one erases the
+        thread for all who ask, and its rows follow in pieces, each of which makes room for the next.
+        """
+        keep = forks == "keep"
+        rows, named = self.database.with_room(
+            lambda: self._erase(key, now, keep), lambda: self._erase(key, now, keep, at_once=False)
+        )
+        return Receipt(rows, named, pending=not self.scrub())
+
+    def _erase(
+        self, key: bytes, now: float, keep: bool, at_once: bool = True
+    ) -> tuple[dict[str, int], tuple[str, ...]]:
         with self.database.writing() as db:
             found = thread_row(db, key)
             if found is None or found[0].status == "erased":
@@ -71,12 +93,47 @@ class Forks(Changes):
             named = self._part(db, found[0], keep)
             db.execute(Q["erased"], (key, now))  # the fence: no late writer can append any more
             db.execute(Q["reseal"], (key,))
-            rows = {"search": self.index.remove(db, key)}
-            for table in ("entries", "turns", "calls", "pins", "hidden", "summaries", "work"):
-                db.execute(f"DELETE FROM {table} WHERE thread = ?", (key,))  # noqa: S608  a table of ours
-                rows[table] = db.changes()
+            if at_once:
+                rows = self._remove(db, key)
+            else:
+                rows = self._counted(db, key)
+                db.execute(Q["left_over"], (left_over(key),))
             db.execute(Q["receipt"], (key, now, json_text(rows)))
             return rows, named
+
+    def _counted(self, db: apsw.Connection, key: bytes) -> dict[str, int]:
+        counts = (f"SELECT count(*) FROM {table} WHERE thread = ?" for table in PLACES)  # noqa: S608  tables of ours
+        numbers = [next(iter(db.execute(count, (key,))))[0] for count in counts]
+        return {"search": self.index.count(db, key), **dict(zip(PLACES, numbers, strict=True))}
+
+    def scrub(self) -> bool:
+        """Nothing of what was removed is left in any file; False if a reader, or a full disk, is in the way."""
+        return self._remove_left_over() and self.database.scrub()
+
+    def _remove_left_over(self) -> bool:
+        """Rows of threads that were erased on a full disk, piece by piece; False if even one row finds no room."""
+        size, most = FIRST_PIECE, PIECE
+        while True:
+            try:
+                if not self.database.with_room(lambda size=size: self._remove_piece(size)):  # type: ignore[misc]
+                    return True
+                if not self.database.scrub():
+                    return False
+                size = min(2 * size, most)
+            except StorageFull:
+                if size == 1:
+                    return False
+                size = most = max(1, size // 4)
+
+    def _remove_piece(self, size: int) -> bool:
+        with self.database.reading() as db:  # nearly always there is nothing, and a writer need not wait for it
+            if self.database.read_only or not list(db.execute(Q["any_left_over"])):
+                return False
+        with self.database.writing() as db:  # another process may have ended it, and a new thread have begun
+            for name, key in list(db.execute(Q["any_left_over"])):
+                if key is None or not any(self._remove(db, key, size).values()):
+                    db.execute(Q["none_left_over"], (name,))
+        return True
 
     def _part(self, db: apsw.Connection, parent: ThreadRow, keep: bool) -> tuple[str, ...]:
         """Forks part from a thread that goes; the ids of all that shared something of its own with it.

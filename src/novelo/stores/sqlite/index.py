@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from hashlib import blake2b
+from itertools import islice
 
 import apsw
 
@@ -34,13 +35,19 @@ class Index:
             text = f"{_thread_word(key)} {self._owner_word(owner)} {words}"
             db.execute(Q["index_entry"], (text, key, position))
 
-    def remove(self, db: apsw.Connection, key: bytes, positions: Collection[int] | None = None) -> int:
+    def remove(
+        self, db: apsw.Connection, key: bytes, positions: Collection[int] | None = None, most: int | None = None
+    ) -> int:
         """Take some messages of a thread out, or all; also where the index is off now, but was on before."""
         found = db.execute(Q["indexed"], (_quoted([_thread_word(key)]),))
-        rows = [row[0] for row in found if positions is None or row[1] in positions]
+        rows = [row[0] for row in islice(found, most) if positions is None or row[1] in positions]
         for row in rows:
             db.execute(Q["unindex"], (row,))
         return len(rows)
+
+    def count(self, db: apsw.Connection, key: bytes) -> int:
+        """Messages of a thread that are in the index."""
+        return sum(1 for _ in db.execute(Q["indexed"], (_quoted([_thread_word(key)]),)))
 
     def move(self, db: apsw.Connection, key: bytes, start: int, stop: int, to: bytes, owner: str) -> None:
         """What a stretch of a thread is found by is what it is found by in another."""

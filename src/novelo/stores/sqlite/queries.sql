@@ -193,8 +193,10 @@ DELETE FROM pins WHERE thread = ?1 AND position = ?2;
 UPDATE threads SET pinned = (SELECT count(*) > 0 FROM pins WHERE thread = ?1) WHERE thread = ?1;
 
 -- turns --
--- Turns, newest first.
-SELECT first, number, last, status, epoch, created, key, request, seal, manifest FROM turns WHERE thread = ?1 AND first < ?2 ORDER BY first DESC LIMIT ?3;
+-- Turns, newest first; none of an erased thread.
+SELECT first, number, last, status, epoch, created, key, request, seal, manifest FROM turns
+WHERE thread = ?1 AND first < ?2 AND NOT EXISTS (SELECT 1 FROM threads WHERE thread = ?1 AND status = 'erased')
+ORDER BY first DESC LIMIT ?3;
 
 -- calls_of_thread --
 -- The ledger of one thread.
@@ -323,7 +325,7 @@ ON CONFLICT (thread, kind) DO UPDATE SET generation = generation + 1, spec = ?4,
 -- due_work --
 -- Jobs that are due, also those that somebody holds.
 SELECT w.thread, w.kind, w.due, w.generation, w.tries, w.spec, w.error, t.owner, t.thread_id, w.holder, w.lease_until
-FROM work w JOIN threads t ON t.thread = w.thread WHERE w.due <= ?1 ORDER BY w.due;
+FROM work w JOIN threads t ON t.thread = w.thread WHERE w.due <= ?1 AND t.status <> 'erased' ORDER BY w.due;
 
 -- claim_work --
 -- A job is ours if nobody else took it since it was read.
@@ -347,7 +349,8 @@ WHERE thread = ?1 AND kind = ?2 AND holder = ?3 AND tries = ?4;
 -- all_work --
 -- Jobs of one thread, or of all.
 SELECT w.thread, w.kind, w.due, w.generation, w.tries, w.spec, w.error, t.owner, t.thread_id, w.holder, w.lease_until
-FROM work w JOIN threads t ON t.thread = w.thread WHERE ?1 IS NULL OR w.thread = ?1 ORDER BY w.due;
+FROM work w JOIN threads t ON t.thread = w.thread 
+WHERE (?1 IS NULL OR w.thread = ?1) AND t.status <> 'erased' ORDER BY w.due;
 
 -- next_work --
 -- When the next job is due.
@@ -356,3 +359,20 @@ SELECT min(max(due, lease_until)) FROM work;
 -- receipt --
 -- What an erasure removed, by counts.
 INSERT INTO erasures (thread, erased, rows) VALUES (?1, ?2, ?3);
+
+-- left_over --
+-- Rows of an erased thread are still there.
+INSERT OR IGNORE INTO meta VALUES (?1, 1);
+
+-- is_left_over --
+-- Whether they are.
+SELECT 1 FROM meta WHERE name = ?1;
+
+-- any_left_over --
+-- One such note, and its thread if it is an erased one.
+SELECT m.name, t.thread FROM meta m LEFT JOIN threads t ON t.thread = unhex(substr(m.name, 11)) AND t.status = 'erased'
+WHERE m.name > 'left over ' AND m.name < 'left over!' LIMIT 1;
+
+-- none_left_over --
+-- They are gone.
+DELETE FROM meta WHERE name = ?1;

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from itertools import pairwise
 from typing import Any
 
@@ -11,9 +11,9 @@ import apsw
 
 from novelo.errors import StorageCorrupt
 from novelo.stores import search as words_of
-from novelo.stores.base import Hit, ThreadRow, TurnRow
+from novelo.stores.base import Found, Hit, StoredEntry, ThreadRow, TurnRow
 from novelo.stores.rules import storable, thread_key
-from novelo.stores.sqlite.database import Database
+from novelo.stores.sqlite.database import Database, translated
 from novelo.stores.sqlite.facts import Q, pinned, read_call, read_thread, thread_row, turn_row
 from novelo.stores.sqlite.index import Index
 from novelo.stores.sqlite.migrations import secret_of
@@ -102,7 +102,7 @@ class Reading(Walk):
                 rows = connection.execute(Q["calls_of_owner"], (owner,))
             else:
                 rows = connection.execute(Q["calls_of_all"])
-            return [(row[0], row[1], read_call(row[2], row[4:])) for row in rows]
+            return [(row[0], row[1], read_call(row[2], row[4:])) for row in rows if row[1]]  # an erased one has no name
 
     def pins(self, key: bytes) -> list[int]:
         """Pinned positions."""
@@ -117,10 +117,11 @@ class Reading(Walk):
         tag: str | None = None,
         limit: int = 50,
         cursor: tuple[float, bytes] | None = None,
-    ) -> list[ThreadRow]:
+    ) -> Found[ThreadRow]:
         """Threads, the last used first; `search` is looked for in titles and thread ids, folded."""
+        out: Found[ThreadRow] = Found()
         if owner is not None and not storable(owner):
-            return []
+            return out
         where, values = ["status <> 'erased'"], []
         if owner is not None:
             where.append("owner = ?")
@@ -130,57 +131,79 @@ class Reading(Walk):
             values += cursor  # type: ignore[arg-type]
         query = f"SELECT * FROM threads WHERE {' AND '.join(where)} ORDER BY updated DESC, thread DESC"  # noqa: S608  our words only
         wanted = set(words_of.query_words(search)) if search else set()
-        out: list[ThreadRow] = []
         with self.database.reading() as connection:
-            for row in connection.execute(query, values):
-                thread = read_thread(row)[0]
-                if tag is not None and tag not in thread.tags:
+            rows = iter(connection.execute(query, values))
+            while len(out) < limit:
+                thread = None
+                with _telling(out.damaged):
+                    row = next(rows, None)
+                    if row is None:
+                        break
+                    thread = read_thread(row)[0]
+                if thread is None or (tag is not None and tag not in thread.tags):
                     continue
                 if wanted and not wanted <= set(words_of.fold(f"{thread.title} {thread.thread_id}").split()):
                     continue
                 out.append(thread)
-                if len(out) == limit:
-                    break
         return out
 
-    def search(self, words: Sequence[str], key: bytes | None, owner: str | None, limit: int) -> list[Hit]:
+    def search(self, words: Sequence[str], key: bytes | None, owner: str | None, limit: int) -> Found[Hit]:
         """Messages that hold all the folded words; of a fork only what was said in it."""
+        out: Found[Hit] = Found()
         if not words or (owner is not None and not storable(owner)):
-            return []
+            return out
         if not self.indexed:
             return self._look_through(words, key, owner, limit)
-        out: list[Hit] = []
         known: dict[bytes, ThreadRow | None] = {}
         with self.database.reading() as connection:
             for place, position, score in self.index.find(connection, words, key, owner):
-                if place not in known:
-                    found = thread_row(connection, place)
-                    known[place] = None if found is None else found[0]
-                thread = known[place]
-                if thread is None or thread.status == "erased" or (owner is not None and thread.owner != owner):
-                    continue
-                row = next(iter(connection.execute(Q["entry_at"], (place, position))), None)
-                entry = None if row is None else from_row(place, row)
-                if entry is not None and not entry.deleted:
+                entry = None
+                with _telling(out.damaged, on=key is None):
+                    if place not in known:
+                        known[place] = None  # as long as it cannot be read
+                        found = thread_row(connection, place)
+                        known[place] = None if found is None else found[0]
+                    thread = known[place]
+                    if thread is None or thread.status == "erased" or (owner is not None and thread.owner != owner):
+                        continue
+                    row = next(iter(connection.execute(Q["entry_at"], (place, position))), None)
+                    entry = None if row is None else from_row(place, row)
+                if thread is not None and entry is not None and not entry.deleted:
                     out.append(Hit(entry, score, thread.thread_id, thread.owner, words_of.spans(entry.text, words)))
                 if len(out) == limit:
                     break
         return out
 
-    def _look_through(self, words: Sequence[str], key: bytes | None, owner: str | None, limit: int) -> list[Hit]:
+    def _look_through(self, words: Sequence[str], key: bytes | None, owner: str | None, limit: int) -> Found[Hit]:
         """Without an index: the newest messages, of one thread, or of those that were used last."""
         thread = None if key is None else self.thread(key)
         threads = (
-            self.threads(owner=owner, limit=words_of.LOOKED_THROUGH) if key is None else [thread] if thread else []
+            self.threads(owner=owner, limit=words_of.LOOKED_THROUGH)
+            if key is None
+            else Found([thread] if thread else [])
         )
-        out: list[Hit] = []
+        out: Found[Hit] = Found(damaged=threads.damaged)
         left = words_of.LOOKED_THROUGH
         for thread in threads:
             own = thread.head - (thread.fork_at if thread.parent is not None else 0)
-            for entry in self.tail(thread, thread.head, min(left, own), hidden=True):
+            entries: list[StoredEntry] = []
+            with _telling(out.damaged, on=key is None):
+                entries = self.tail(thread, thread.head, min(left, own), hidden=True)
+            for entry in entries:
                 if words_of.holds(entry.text, words):
                     out.append(Hit(entry, 1.0, thread.thread_id, thread.owner, words_of.spans(entry.text, words)))
             left -= own
             if len(out) >= limit or left <= 0:
                 break
-        return out[:limit]
+        return Found(out[:limit], out.damaged)
+
+
+@contextmanager
+def _telling(damaged: list[str], on: bool = True) -> Iterator[None]:
+    """Of many rows, one that was altered is noted, and the reader goes on with the next."""
+    try:
+        yield
+    except (StorageCorrupt, UnicodeDecodeError) as error:
+        if not on:
+            raise
+        damaged.append(str(error if isinstance(error, StorageCorrupt) else translated(error)))
