@@ -210,8 +210,8 @@ def _tokens(entry: Entry, count: Callable[[Message], int]) -> int:
 def _held(turns: Sequence[Turn], cut: int) -> set[int]:
     """Positions below the cut that stay word for word, of turns given newest first.
 
-    They are the question of a turn that is cut; the newest calls that wait for a result, with their questions; and
-    calls whose result came so late that it stands in the kept part, where it would be alone.
+    They are the question of a turn that is cut; the newest calls that wait for a result, with their questions; calls
+    whose result came so late that it stands in the kept part; and results that stand before their call, which is kept.
     """
     out: set[int] = set()
     left = HELD_CALLS
@@ -220,7 +220,9 @@ def _held(turns: Sequence[Turn], cut: int) -> set[int]:
         if turn.start < cut and any(step.head.position >= cut for step in turn.steps):
             out |= question
         for step in reversed(turn.steps):
-            if step.head.position < cut and left and any(_waits(r) or r.position >= cut for r in step.results):
+            if step.head.position >= cut:
+                out |= {r.position for r in step.results if not r.made}
+            elif left and any(_waits(r) or r.position >= cut for r in step.results):
                 out |= {e.position for e in step.entries if not e.made} | question
                 left -= 1
     return {p for p in out if p < cut}

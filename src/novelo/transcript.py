@@ -108,7 +108,7 @@ class Turn(msgspec.Struct, frozen=True, eq=False):
 
 
 class Findings(msgspec.Struct, eq=False):
-    """What reading left out, by position; a late result that finds its call later is taken off again."""
+    """What reading left out, by position; of a late result that finds its call, why it is out should that be out."""
 
     left_out: dict[int, str] = msgspec.field(default_factory=dict)
 
@@ -266,7 +266,7 @@ class TurnReader:
                 stray.remove(found)
             elif self.late.get(wanted):
                 found = self.late[wanted].pop(0)
-                self.findings.left_out.pop(found.position, None)
+                self.findings.left_out[found.position] = "its call is left out"  # where that is not kept
             if found is not None:
                 step.put(i, found, moved=True)
 
