@@ -108,7 +108,7 @@ class Turn(msgspec.Struct, frozen=True, eq=False):
 
 
 class Findings(msgspec.Struct, eq=False):
-    """What reading left out, by position; of a late result that finds its call, why it is out should that be out."""
+    """What reading left out, by position; for a result that was moved to its call, should that be left out."""
 
     left_out: dict[int, str] = msgspec.field(default_factory=dict)
 
@@ -253,6 +253,7 @@ class TurnReader:
                 return
         for step in reversed(open_steps):
             if step is not current and step.answer(entry, moved=True):
+                self._moved(entry)
                 return
         stray.append(entry)
 
@@ -266,9 +267,12 @@ class TurnReader:
                 stray.remove(found)
             elif self.late.get(wanted):
                 found = self.late[wanted].pop(0)
-                self.findings.left_out[found.position] = "its call is left out"  # where that is not kept
             if found is not None:
+                self._moved(found)
                 step.put(i, found, moved=True)
+
+    def _moved(self, result: Entry) -> None:
+        self.findings.left_out[result.position] = "its call is left out"  # told only where that is so
 
 
 class _Open:
