@@ -15,13 +15,15 @@ SHORT = 400  # characters: a longer text that begins like an excuse may still be
 EMPTY, CALL, ERROR, REFUSAL, QUESTION = "empty", "a tool call", "an error text", "a refusal", "a question back"
 
 
-def _begins(*forms: str) -> re.Pattern[str]:
-    return re.compile(rf"\W*(?:{'|'.join(forms)})", re.IGNORECASE)
+# Texts that `re` compiles when they are first used: an import does not pay for them.
+def _begins(*forms: str) -> str:
+    return rf"(?i)\W*(?:{'|'.join(forms)})"
 
 
-_THOUGHTS = re.compile(r"\s*<(think|thinking|reasoning)>.*?(?:</\1>|\Z)\s*", re.DOTALL)
-_CALL = re.compile(
-    r"\s*(?:```\w*\s*)?(?:<\|?/?(?:tool|function)|\[TOOL_CALLS\]|[\[{]\s*\{?\s*\"(?:name|tool|function|tool_calls)\"\s*:)"
+_THOUGHTS = r"(?s)\s*<(think|thinking|reasoning)>.*?(?:</\1>|\Z)\s*"
+_CALL = (
+    r"\s*(?:```\w*\s*)?(?:<\|?/?(?:tool|function)|\[TOOL_CALLS\]"
+    r"|[\[{]\s*\{?\s*\"(?:name|tool|function|tool_calls)\"\s*:)"
 )
 _ERROR = _begins(
     r"[\w.]{0,60}(?:error|exception|erro)\s*(?:[:(\[{]|-\s|code\b|\d|[.!]?\s*\Z)",  # APIError: …, Error code: 429
@@ -66,33 +68,29 @@ _REFUSAL = _begins(
     # Japanese, French, German, Italian
     r"申し訳|je (?:suis )?d[ée]sol|je ne peux pas|es tut mir leid|ich kann (?:das |dies )?nicht|mi dispiace|non posso",
 )
-_HELPS = re.compile(
-    r"\b(?:how|what) (?:can|may) i\b|como posso (?:te |lhe |o |a )?ajudar|(?:em|no) que posso"
-    r"|(?:en qu[ée]|c[óo]mo) puedo|(?:我能|我可以|可以)(?:为您|为你|帮)",
-    re.IGNORECASE,
+_HELPS = (
+    r"(?i)\b(?:how|what) (?:can|may) i\b|como posso (?:te |lhe |o |a )?ajudar|(?:em|no) que posso"
+    r"|(?:en qu[ée]|c[óo]mo) puedo|(?:我能|我可以|可以)(?:为您|为你|帮)"
 )
-# A request for the conversation at the beginning of one of the first sentences: please, and then send and the text.
-_SENTENCE = r"[^.!?。！？\n]{0,100}?"
-_WANTS = re.compile(
-    r"(?:\A|[.!?。！？，,\n])\W*(?:please|kindly|could you|can you|would you|por favor|(?:você )?pod(?:e|eria)\b"
-    r"|puedes?\b|podr[íi]as?\b|请|麻烦|能否|能不能|您能)"
-    rf"(?={_SENTENCE}(?:provide|share|paste|send|forne|compartilh|envi|mand|col[ea]|proporcion|compart|peg[au]"
-    r"|提供|发送|发给|粘贴|发来|给我))"
-    rf"(?={_SENTENCE}(?:conversa|transcript|chat\b|dialog|messages?\b|mensage|mensaje|text[oe]?\b|content|conte[úu]do"
-    r"|notes?\b|对话|聊天|内容|文本|记录|消息))",
-    re.IGNORECASE,
+# A request for the conversation: please · send · the text, at the beginning of one of the first sentences.
+_WANTS = (
+    r"(?i)(?:\A|[.!?。！？，,\n])\W*(?:please|kindly|could you|can you|would you|por favor|(?:você )?pod(?:e|eria)\b"
+    r"|puedes?\b|podr[íi]as?\b|请|麻烦|能否|能不能|您能)[^.!?。！？\n]{0,60}?"
+    r"(?:provide|share|paste|send|forne|compartilh|envi|mand|col[ea]|proporcion|compart|peg[au]|提供|发送|发给|粘贴|发来|给我)"
+    r"[^.!?。！？\n]{0,60}?(?:conversa|transcript|chat\b|dialog|messages?\b|mensage|mensaje|text[oe]?\b|content|conte[úu]do"
+    r"|notes?\b|对话|聊天|内容|文本|记录|消息)"
 )
 _ASKS = _begins(
     r"(?:what|which|who|how|where|when|do you|did you|would you|could you|can you|are you|is there|shall i|should i)\b",
     r"(?:qual|quais|o que|quem|como|onde|quando|você|gostaria|deseja|quer|posso)\b",
     r"(?:qu[ée]|cu[áa]l|qui[ée]n|c[óo]mo|desea|quieres?)\b|什么|哪|谁|怎么|您|你|请问|需要|是否|能",
 )
-_END = re.compile(r"[.!?](?=\s|\Z)|[。！？]")
+_END = r"[.!?](?=\s|\Z)|[。！？]"
 
 
 def without_thoughts(text: str) -> str:
     """The text without the reasoning that some models write in front of it."""
-    while (found := _THOUGHTS.match(text)) is not None:
+    while (found := re.match(_THOUGHTS, text)) is not None:
         text = text[found.end() :]
     return text.strip()
 
@@ -101,13 +99,13 @@ def no_summary(text: str) -> str | None:
     """Why an answer is no summary, one of the words above; None if it may be one."""
     if not text:
         return EMPTY
-    if _CALL.match(text):
+    if re.match(_CALL, text):
         return CALL
     if len(text) >= SHORT:
         return None
-    if _ERROR.match(text):
+    if re.match(_ERROR, text):
         return ERROR
-    if _REFUSAL.match(text):
+    if re.match(_REFUSAL, text):
         return REFUSAL
-    asks = _HELPS.search(text) or (_ASKS.match(text) and len(_END.findall(text)) == 1)
-    return QUESTION if _WANTS.search(text[:200]) or (text[-1] in "?？" and asks) else None
+    asks = re.search(_HELPS, text) or (re.match(_ASKS, text) and len(re.findall(_END, text)) == 1)
+    return QUESTION if re.search(_WANTS, text[:200]) or (text[-1] in "?？" and asks) else None

@@ -114,7 +114,7 @@ def plan(
     before = frozenset(() if base is None else base.held)
     chunks = [c for c in source.around(sorted(before)) if c[0].position < turns[-1].start]
     older = [turn for turn in map(reader.build, reversed(chunks)) if turn is not None]
-    held = _held([*turns, *older], cut) & ({e.position for e in seen} | before)  # what was covered stays so
+    held = _held([*turns, *older], cut) & ({e.position for e in seen} | before)
     earlier = [e for chunk in source.around(sorted(before)) for e in chunk if e.position in before]
     entries = {e.position: e for e in [*earlier, *seen] if e.position < cut and e.position not in held}
     if not entries:
