@@ -210,8 +210,8 @@ def _tokens(entry: Entry, count: Callable[[Message], int]) -> int:
 def _held(turns: Sequence[Turn], cut: int) -> set[int]:
     """Positions below the cut that stay word for word, of turns given newest first.
 
-    They are the question of a turn that is cut; the newest calls that wait for a result, with their questions; and
-    calls whose result came so late that it stands in the kept part, where it would be alone.
+    They are the question of a turn that is cut; the newest calls that wait for a result, with their questions; calls
+    whose result came so late that it stands in the kept part; and results that stand before their call, which is kept.
     """
     out: set[int] = set()
     left = HELD_CALLS
@@ -220,7 +220,9 @@ def _held(turns: Sequence[Turn], cut: int) -> set[int]:
         if turn.start < cut and any(step.head.position >= cut for step in turn.steps):
             out |= question
         for step in reversed(turn.steps):
-            if step.head.position < cut and left and any(_waits(r) or r.position >= cut for r in step.results):
+            if step.head.position >= cut:
+                out |= {r.position for r in step.results if not r.made}
+            elif left and any(_waits(r) or r.position >= cut for r in step.results):
                 out |= {e.position for e in step.entries if not e.made} | question
                 left -= 1
     return {p for p in out if p < cut}
@@ -328,7 +330,7 @@ def flow(made: Plan, contract: Contract, now: float = 0.0) -> Flow[Summary]:
 
 def _note(reply: ModelReply, language: str | None, contract: Contract) -> str:
     """The notes on a part, quoted in one line."""
-    return "> " + " ".join(_sound(reply, language, contract, check_language=False).split())
+    return "> " + " ".join(_sound(reply, language, contract, part=True).split())
 
 
 def _asked(
@@ -388,8 +390,8 @@ def _judged(
 
 
 # ------------------------------------------------------------------------------------------------ what is taken for one
-def _sound(reply: ModelReply, language: str | None, contract: Contract, *, check_language: bool = True) -> str:
-    """The text of an answer that is a summary.
+def _sound(reply: ModelReply, language: str | None, contract: Contract, *, part: bool = False) -> str:
+    """The text of an answer that is a summary; notes on a part may be longer, and in any language.
 
     Raises:
         SummaryFailed: it calls a tool, is empty, an error's text, a refusal, a question back, more than twice too long,
@@ -400,11 +402,11 @@ def _sound(reply: ModelReply, language: str | None, contract: Contract, *, check
     if fault is not None:
         raise SummaryFailed(f"the summarizer's answer is no summary: {fault}", reason=fault)
     tokens = contract.counter(text)
-    if tokens > 2 * contract.stage.size:
+    if tokens > 2 * contract.stage.size and not part:
         raise SummaryFailed(
             f"the summarizer answered {tokens} tokens, {contract.stage.size} are allowed", reason="too long"
         )
-    written = language_of(text) if check_language else None
+    written = None if part else language_of(text)
     if written is not None and language is not None and written != language:
         raise SummaryFailed(
             f"the summarizer answered in {written}, the conversation is in {language}", reason="another language"
