@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 import novelo
 from builders import says, system, user
 from novelo.asking import ModelReply
-from novelo.compaction import HELD_CALLS, Contract, flow, masks_of, plan, stage_of
+from novelo.compaction import Contract, flow
 from novelo.context.listing import ListSource
 from novelo.context.spec import parse
+from novelo.covering import HELD_CALLS, masks_of, plan, stage_of
 from novelo.errors import ContextTooSmall
 from novelo.messages import Message
 from novelo.testing import ScriptedModel

@@ -8,11 +8,13 @@ import pytest
 
 from builders import calls, long_talk, result, says, system, user
 from novelo.asking import ModelReply
-from novelo.compaction import Contract, _parts, _quoted, _shortened, flow, masks_of, plan, stage_of, undone
+from novelo.compaction import Contract, _shortened, flow, undone
 from novelo.context.listing import ListSource
 from novelo.context.spec import parse
+from novelo.covering import masks_of, plan, stage_of
 from novelo.errors import SummaryFailed
 from novelo.messages import Message
+from novelo.quoting import in_parts, quoted
 from novelo.summaries import Summary
 from novelo.tokens import count_message, counter
 from novelo.transcript import Entry
@@ -366,19 +368,19 @@ LONG = {
 def test_no_text_is_lost_in_pieces(kind):
     """A message longer than a request is cut into quoted pieces that hold all of it, each within the room."""
     text, room = LONG[kind], 1000
-    pieces = _parts([_quoted(Entry(7, Message("tool", text, tool_call_id="a")))], room, COUNT)
+    pieces = in_parts([quoted(Entry(7, Message("tool", text, tool_call_id="a")))], room, COUNT)
     assert len(pieces) > 3 and max(map(COUNT, pieces)) <= room
     lines = [line for piece in pieces for line in piece.splitlines() if line]
     heads = [line for line in lines if line.startswith("[7] tool result")]
-    quoted = [line.removeprefix(">").removeprefix(" ") for line in lines if line.startswith(">")]
-    assert len(heads) + len(quoted) == len(lines)
+    marked = [line.removeprefix(">").removeprefix(" ") for line in lines if line.startswith(">")]
+    assert len(heads) + len(marked) == len(lines)
     bare = str.maketrans("", "", "> \n")
-    assert "".join(quoted).translate(bare) == text.translate(bare)
+    assert "".join(marked).translate(bare) == text.translate(bare)
 
 
 def test_short_texts_are_put_together():
     """Texts that fit share a part, in order."""
-    parts = _parts([f"[{k}] user:\n> {'word ' * 20}" for k in range(40)], 200, COUNT)
+    parts = in_parts([f"[{k}] user:\n> {'word ' * 20}" for k in range(40)], 200, COUNT)
     assert "".join(parts).count("[") == 40 and len(parts) < 20
     assert [p.index("[") for p in parts] == [0] * len(parts)
 
@@ -387,8 +389,8 @@ def test_a_message_without_text_is_named():
     """Media and empty messages leave a mark, so that nothing covered is passed over in silence."""
     picture = {"type": "image_url", "image_url": {"url": "https://example.com/a.jpg"}}
     talk = [user([{"type": "text", "text": "see"}, picture]), says("nice"), *long_talk(1)]
-    assert "> [image]" in _quoted(planned(talk).entries[0])
-    assert _quoted(Entry(3, Message("assistant", None))) == "[3] assistant:\n> (nothing)"
+    assert "> [image]" in quoted(planned(talk).entries[0])
+    assert quoted(Entry(3, Message("assistant", None))) == "[3] assistant:\n> (nothing)"
 
 
 # ------------------------------------------------------------------------------------------------ undone
