@@ -127,8 +127,9 @@ def stands(context, messages, summary, *, first=0):
         assert sum(e.message.text.startswith(messages[0]["content"]) for e in context.entries if e.position == 0) == 1
     if summary is not None and summary.text:
         covered = {p for start, stop in summary.covered for p in range(start, stop)}
-        late = {e.position for e in context.entries if "moved" in e.changed}  # found a call that came after the summary
-        assert not [p for p in covered & inside - late if p >= first and p not in summary.held]
+        if novelo.check(messages):  # a damaged list may pair a result anew when more is said
+            covered = {p for p in covered if messages[p]["role"] != "tool"}
+        assert not [p for p in covered & inside if p >= first and p not in summary.held]
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
