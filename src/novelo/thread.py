@@ -20,6 +20,7 @@ from novelo.protocol import dialect
 from novelo.record import Record
 from novelo.source import ThreadSource, entry
 from novelo.stores.base import Begun, Busy, Close, NewEntry, StoredEntry, ThreadRow, Work
+from novelo.tokens import count_message
 from novelo.transcript import Entry
 from novelo.turn import LiveTurn
 from novelo.usage import Call
@@ -234,7 +235,7 @@ class Thread(Record):
             if prompt:
                 head = [Entry(-1, Message("system", prompt))]
             if question is not None:
-                source = _Asked(source, Entry(thread.head, question))
+                source = _Asked(source, Entry(thread.head, question, count_message(question, memory.counter)))
             return compose_source(
                 source,
                 head,
@@ -391,6 +392,21 @@ class _Asked:
         """The question, then the thread."""
         yield self._question
         yield from self._source.newest_first()
+
+    @property
+    def turn_count(self) -> int:
+        """User messages, the question too."""
+        return self._source.turn_count + 1
+
+    @property
+    def message_count(self) -> int:
+        """Messages behind the opening, the question too."""
+        return self._source.message_count + 1
+
+    @property
+    def tokens_total(self) -> int:
+        """Tokens of all entries behind the opening, the question too."""
+        return self._source.tokens_total + self._question.tokens
 
     def messages_before(self, found: Entry) -> int:
         """Messages between the opening and this entry."""
