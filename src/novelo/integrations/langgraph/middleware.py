@@ -13,7 +13,6 @@ beside the checkpoints, and the summary outlives the process.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import random
 import threading
@@ -31,6 +30,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.config import get_config
 
 from novelo.accounts import Accounts
+from novelo.aio import threaded
 from novelo.compaction import INPUT_TOKENS, Contract, Plan, flow, masks_of, plan, stage_of
 from novelo.connect import as_model
 from novelo.context import Context, compose_source, parse
@@ -197,13 +197,13 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
     ) -> Any:
         """The same, awaited; the memory is asked on a worker thread."""
         aside = self.memory is not None
-        call = await asyncio.to_thread(self._begun, request) if aside else self._begun(request)
+        call = await threaded(self._begun, request) if aside else self._begun(request)
         try:
             response = await handler(call.request)
         except Exception as error:
             response = await handler(self._shortened(call, error))
         if aside:
-            await asyncio.to_thread(self._ended, call, response)
+            await threaded(self._ended, call, response)
         else:
             self._ended(call, response)
         return response
@@ -447,7 +447,7 @@ class _Keeping(MemoryMiddleware):
 
     async def aafter_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """The same, awaited."""
-        return await asyncio.to_thread(self.after_agent, state, runtime)
+        return await threaded(self.after_agent, state, runtime)
 
 
 class _Pruning(_Keeping):
@@ -477,7 +477,7 @@ class _Pruning(_Keeping):
 
     async def abefore_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """The same, awaited."""
-        return await asyncio.to_thread(self.before_model, state, runtime)
+        return await threaded(self.before_model, state, runtime)
 
     def _left_out(self, messages: Sequence[Any]) -> list[int]:
         source = ListSource(messages, partial(count_message, count=self.books.counter), form="langchain")
