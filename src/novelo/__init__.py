@@ -20,7 +20,6 @@ To follow a back-test: compare.py -> replay.py, every request under each policy 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
-from novelo.aio import AsyncMemory, open_async
 from novelo.connect import open_memory as open
 from novelo.context import Context, Draft, compose
 from novelo.errors import (
@@ -56,6 +55,7 @@ from novelo.thread import Thread
 from novelo.turn import LiveTurn
 
 if _TYPE_CHECKING:
+    from novelo.aio import AsyncMemory, open_async
     from novelo.compare import backtest
 
 __all__ = [
@@ -106,4 +106,8 @@ def __getattr__(name: str) -> _Any:
         from novelo.compare import backtest
 
         return backtest
+    if name in ("AsyncMemory", "open_async"):
+        from novelo import aio
+
+        return getattr(aio, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

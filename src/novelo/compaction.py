@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
+from novelo.answers import no_summary, without_thoughts
 from novelo.asking import Flow, ModelReply, ModelRequest
 from novelo.context.draft import Source
 from novelo.context.redact import Redact
@@ -27,11 +28,14 @@ from novelo.languages import language_of
 from novelo.messages import MEDIA, Message
 from novelo.summaries import Summary, source_hash
 from novelo.tokens import TextCounter, count_message
-from novelo.transcript import Entry, Turn, TurnReader
+from novelo.transcript import NO_RESULT, Entry, Turn, TurnReader
 
 INPUT_TOKENS = 8000  # of one request to a summarizer, unless told otherwise
-LEAST_INPUT = 500
-HELD_CALLS = 3  # steps with calls that wait for a result, which stay word for word; older ones are past hope
+LEAST_ROOM = 250  # tokens to read in a request; a limit that leaves less is passed
+HELD_CALLS = (
+    3  # steps with calls that wait for a result stay word for word, through any number of summaries; older ones
+)
+# are past hope
 Progress = Callable[[int, int], None]
 
 
@@ -98,19 +102,20 @@ def plan(
         masks: what no model may see.
     """
     low = base.upto if base is not None else source.begin
+    reader = TurnReader()
     seen: list[Entry] = []
-    turns = _newer(source, low, seen)
+    turns = _newer(source, reader, low, seen)
     if not turns:
         return None
-    held_before = frozenset(() if base is None else base.held)
-    fresh = [e for e in seen if e.position >= (low if base is None else max(low, base.since))]
-    said = sum(e.message.role == "user" for e in fresh)
-    tokens = sum(_tokens(e, count) for e in fresh) + (base.tokens if base is not None and base.text else 0)
-    if not force and not stage.due(len(fresh), said, tokens, window):
-        return None
     cut = max(low, _cut(turns, stage, count)) if upto is None else upto
-    held = (_pending(turns, cut) | _cut_question(turns, cut)) & ({e.position for e in seen} | held_before)
-    earlier = [e for chunk in source.around(sorted(held_before)) for e in chunk if e.position in held_before]
+    fresh = [e for e in seen if e.position >= (low if base is None else max(low, base.since))]
+    if not force and not _due(stage, fresh, cut, base, count, window):
+        return None
+    before = frozenset(() if base is None else base.held)
+    chunks = [c for c in source.around(sorted(before)) if c[0].position < turns[-1].start]
+    older = [turn for turn in map(reader.build, reversed(chunks)) if turn is not None]
+    held = _held([*turns, *older], cut) & ({e.position for e in seen} | before)
+    earlier = [e for chunk in source.around(sorted(before)) for e in chunk if e.position in before]
     entries = {e.position: e for e in [*earlier, *seen] if e.position < cut and e.position not in held}
     if not entries:
         return None
@@ -119,7 +124,30 @@ def plan(
     return Plan(base, source.begin, cut, covered, tuple(sorted(held)), last.turn, last.running)
 
 
-def _newer(source: Source, low: int, seen: list[Entry]) -> list[Turn]:
+def _due(
+    stage: Summarize,
+    fresh: Sequence[Entry],
+    cut: int,
+    base: Summary | None,
+    count: Callable[[Message], int],
+    window: int | None,
+) -> bool:
+    """Whether a summary is due by what was said since the base; what is kept anyway is no reason for one.
+
+    Where the kept part alone reaches the trigger, a summary can never get below it: one is then due when as much waits
+    to be covered, else each new message would be worth a call.
+    """
+
+    def reached(entries: Sequence[Entry], more: int = 0) -> bool:
+        said = sum(e.message.role == "user" for e in entries)
+        return stage.due(len(entries), said, more + sum(_tokens(e, count) for e in entries), window)
+
+    if not reached(fresh, base.tokens if base is not None and base.text else 0):
+        return False
+    return not reached([e for e in fresh if e.position >= cut]) or reached([e for e in fresh if e.position < cut])
+
+
+def _newer(source: Source, reader: TurnReader, low: int, seen: list[Entry]) -> list[Turn]:
     """Turns that begin or go on behind a position, newest first; their entries from there on are noted in `seen`."""
 
     def noting() -> Iterator[Entry]:
@@ -129,7 +157,7 @@ def _newer(source: Source, low: int, seen: list[Entry]) -> list[Turn]:
             yield entry
 
     out = []
-    for turn in TurnReader().newest_first(noting()):
+    for turn in reader.newest_first(noting()):
         if all(entry.position < low for entry in turn.entries):
             break
         out.append(turn)
@@ -154,20 +182,16 @@ def _cut(turns: Sequence[Turn], stage: Summarize, count: Callable[[Message], int
 
 def _inside(turn: Turn, stage: Summarize, count: Callable[[Message], int]) -> int:
     """The same inside of a newest turn that is larger than what is to be kept: its question and newest steps stay."""
+    if stage.keep.unit == "turns":
+        return turn.start
     room, at = stage.keep.number, len(turn.steps)
-    if stage.keep.unit != "turns":
-        room -= 0 if turn.user is None else _weight([turn.user], stage.keep.unit, count)
-        while at > 0:
-            room -= _weight(turn.steps[at - 1].entries, stage.keep.unit, count)
-            if room < 0 and at < len(turn.steps):
-                break
-            at -= 1
-    return turn.start if at == 0 or stage.keep.unit == "turns" else turn.steps[at].head.position
-
-
-def _cut_question(turns: Sequence[Turn], cut: int) -> set[int]:
-    """The position of the question of a turn that is cut: it stays with the steps that do."""
-    return {t.user.position for t in turns if t.user is not None and t.start < cut <= t.entries[-1].position}
+    room -= 0 if turn.user is None else _weight([turn.user], stage.keep.unit, count)
+    while at > 0:
+        room -= _weight(turn.steps[at - 1].entries, stage.keep.unit, count)
+        if room < 0 and at < len(turn.steps):
+            break
+        at -= 1
+    return turn.start if at == 0 else turn.steps[at].head.position
 
 
 def _weight(entries: Iterable[Entry], unit: str, count: Callable[[Message], int]) -> int:
@@ -183,18 +207,27 @@ def _tokens(entry: Entry, count: Callable[[Message], int]) -> int:
     return entry.tokens
 
 
-def _pending(turns: Sequence[Turn], cut: int) -> set[int]:
-    """Positions below the cut of calls that still wait for a result, with their questions; the newest few."""
+def _held(turns: Sequence[Turn], cut: int) -> set[int]:
+    """Positions below the cut that stay word for word, of turns given newest first.
+
+    They are the question of a turn that is cut; the newest calls that wait for a result, with their questions; and
+    calls whose result came so late that it stands in the kept part, where it would be alone.
+    """
     out: set[int] = set()
     left = HELD_CALLS
     for turn in turns:
+        question = set() if turn.user is None else {turn.user.position}
+        if turn.start < cut and any(step.head.position >= cut for step in turn.steps):
+            out |= question
         for step in reversed(turn.steps):
-            waits = any(r.made and r.message.meta.get("made") == "no result" for r in step.results)
-            if waits and step.head.position < cut and left:
-                out |= {e.position for e in step.entries if not e.made}
-                out |= set() if turn.user is None else {turn.user.position}
+            if step.head.position < cut and left and any(_waits(r) or r.position >= cut for r in step.results):
+                out |= {e.position for e in step.entries if not e.made} | question
                 left -= 1
     return {p for p in out if p < cut}
+
+
+def _waits(result: Entry) -> bool:
+    return result.made and result.message.text == NO_RESULT
 
 
 def _masked(entry: Entry, masks: Sequence[Redact]) -> Entry:
@@ -262,28 +295,27 @@ def flow(made: Plan, contract: Contract, now: float = 0.0) -> Flow[Summary]:
     language = made.language
     former = made.base.text if made.base is not None else ""
     rendered = [_quoted(entry) for entry in made.entries]
-    room = max(LEAST_INPUT, contract.input_tokens) - _overhead(former, contract)
-    parts = _parts(rendered, max(room, LEAST_INPUT // 2), contract.counter)
+    room = _room(former, contract)
+    parts = _parts(rendered, room, contract.counter)
     calls = 0
     if len(parts) > 1:
+        small = min(contract.stage.size, room // 4)  # so that a request takes the notes of several parts
+        part_of = replace(contract, stage=replace(contract.stage, size=max(20, small)))
         notes = []
         contract.progress(0, len(parts) + 1)
         for number, part in enumerate(parts, 1):
             told = PART.format(part=number, parts=len(parts))
-            reply = yield _request(contract, language, [told, part])
-            calls += 1
-            notes.append(_sound(reply, language, contract, check_language=False))
+            reply = yield _request(part_of, language, [told, part])
+            notes.append(_note(reply, language, part_of))
             contract.progress(number, len(parts) + 1)
-        while len(notes) > 1 and len(parts := _parts(list(map(_quote, notes)), room, contract.counter)) > 1:
-            merged = []
+        calls = len(parts)
+        while len(parts := _parts(notes, room, contract.counter)) > 1:
+            notes = []
             for part in parts:
-                reply = yield _request(contract, language, [MERGE, part])
-                calls += 1
-                merged.append(_sound(reply, language, contract, check_language=False))
-            if len(merged) >= len(notes):  # notes that cannot be merged any further under this limit
-                break
-            notes = merged
-        body = [MERGE, "\n\n".join(map(_quote, notes))]
+                reply = yield _request(part_of, language, [MERGE, part])
+                notes.append(_note(reply, language, part_of))
+            calls += len(parts)
+        body = [MERGE, *parts]
     else:
         body = ["This is the conversation:", *parts]
     if former:
@@ -292,6 +324,11 @@ def flow(made: Plan, contract: Contract, now: float = 0.0) -> Flow[Summary]:
     text, more = yield from _asked(made, contract, language, body, known)
     contract.progress(1, 1)
     return _version(made, contract, language, text, known, calls + more, now)
+
+
+def _note(reply: ModelReply, language: str | None, contract: Contract) -> str:
+    """The notes on a part, quoted in one line."""
+    return "> " + " ".join(_sound(reply, language, contract, check_language=False).split())
 
 
 def _asked(
@@ -303,13 +340,32 @@ def _asked(
     if fault is None:
         return text, 1
     lost = fit(known.facts, text, contract.stage.facts, contract.counter, language).lost
-    names = "; ".join(fact.text for fact in lost if fact.role == "user")[:2000]
+    names = _named([fact.text for fact in lost if fact.role == "user"], _again_tokens(contract), contract.counter)
     words = {"words": _words(contract), "language": LANGUAGES.get(language or "", ""), "facts": names}
     again = yield _request(contract, language, [*body, AGAIN[fault].format(**words)])
-    better, still = _judged(again, made, contract, language, known)
-    if still is not None and (still != "facts lost" or contract.stage.refuse):
+    spare = text if fault == "facts lost" and not contract.stage.refuse else ""  # better than none
+    try:
+        better, still = _judged(again, made, contract, language, known)
+    except SummaryFailed:
+        if spare:
+            return spare, 2
+        raise
+    if still == "facts lost" and not contract.stage.refuse:
+        still = None
+    if still is not None and not spare:
         raise SummaryFailed(f"the summarizer's answer was refused twice: {still}", reason=still)
-    return better, 2
+    return (better if still is None else spare), 2
+
+
+def _named(facts: Sequence[str], room: int, count: TextCounter) -> str:
+    """As many facts as there is room for, in one line."""
+    out: list[str] = []
+    for fact in facts:
+        room -= count(fact) + 1
+        if room < 0:
+            break
+        out.append(fact)
+    return "; ".join(out)
 
 
 def _judged(
@@ -332,26 +388,6 @@ def _judged(
 
 
 # ------------------------------------------------------------------------------------------------ what is taken for one
-_ERROR = re.compile(
-    r"^\W*(?:error|exception|traceback|http (?:status )?[45]\d\d|[45]\d\d\b|erro\b|错误|internal server error"
-    r"|bad gateway|service unavailable|rate limit|too many requests)|^\W*\{\s*\"error\"|\b429 too many requests\b",
-    re.IGNORECASE,
-)
-_REFUSAL = re.compile(
-    r"^\W*(?:(?:i['’]?m |i am )?(?:really |very |so )?sorry\b"
-    r"|i (?:can['’]?t|cannot|can not|won['’]?t|am (?:not able|unable)|'m unable)\b"
-    r"|as an ai\b|unfortunately,? i\b|desculp|lamento|infelizmente,? n|n[ãa]o posso|lo siento|no puedo"
-    r"|抱歉|对不起|很抱歉|我无法|我不能|je (?:suis )?d[ée]sol|es tut mir leid|mi dispiace|申し訳)",
-    re.IGNORECASE,
-)
-_ASKS = re.compile(
-    r"\b(?:please|could you|can you|would you|provide|share|paste|por favor|poderia|forne[çc]a|envie|puede|podr[íi]a)\b"
-    r"|请(?:提供|发送|给)|请问",
-    re.IGNORECASE,
-)
-SHORT = 400  # characters: a longer text that begins like an excuse may still be a summary
-
-
 def _sound(reply: ModelReply, language: str | None, contract: Contract, *, check_language: bool = True) -> str:
     """The text of an answer that is a summary.
 
@@ -359,18 +395,10 @@ def _sound(reply: ModelReply, language: str | None, contract: Contract, *, check
         SummaryFailed: it calls a tool, is empty, an error's text, a refusal, a question back, more than twice too long,
             or in another language.
     """
-    text = reply.text.strip()
-    if reply.message.tool_calls:
-        raise SummaryFailed("the summarizer called a tool", reason="a tool call")
-    if not text:
-        raise SummaryFailed("the summarizer answered nothing", reason="empty")
-    if len(text) < SHORT:
-        if _ERROR.search(text):
-            raise SummaryFailed("the summarizer answered with an error's text", reason="an error text")
-        if _REFUSAL.search(text):
-            raise SummaryFailed("the summarizer refused", reason="a refusal")
-        if text[-1] in "?？" and (_ASKS.search(text) or len(re.findall(r"[.!?。！？]", text)) == 1):
-            raise SummaryFailed("the summarizer asked back", reason="a question back")
+    text = without_thoughts(reply.text)
+    fault = "a tool call" if reply.message.tool_calls else no_summary(text)
+    if fault is not None:
+        raise SummaryFailed(f"the summarizer's answer is no summary: {fault}", reason=fault)
     tokens = contract.counter(text)
     if tokens > 2 * contract.stage.size:
         raise SummaryFailed(
@@ -483,9 +511,15 @@ def _words(contract: Contract) -> int:
     return max(10, contract.stage.size * 6 // 10)  # a word has more than a token in most languages
 
 
-def _overhead(former: str, contract: Contract) -> int:
-    fixed = "\n".join([contract.prompt or INSTRUCTIONS, FRAME, UPDATE, PART, contract.focus])
-    return contract.counter(fixed) + contract.counter(_quote(former)) + 60
+def _room(former: str, contract: Contract) -> int:
+    """Tokens of what is to be read in one request: what instructions, former notes and a second try leave."""
+    fixed = "\n".join([contract.prompt or INSTRUCTIONS, FRAME, UPDATE, PART, MERGE, *AGAIN.values(), contract.focus])
+    taken = contract.counter(fixed) + contract.counter(_quote(former)) + _again_tokens(contract) + 20
+    return max(contract.input_tokens - taken, LEAST_ROOM)
+
+
+def _again_tokens(contract: Contract) -> int:
+    return min(600, contract.input_tokens // 10)  # for the facts that a second request names
 
 
 def _quote(text: str) -> str:

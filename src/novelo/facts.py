@@ -18,6 +18,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import msgspec
 
@@ -144,15 +145,20 @@ class Rule:
     """
 
     kind: str
-    pattern: re.Pattern[str]
+    source: str
     needs: str = ""
     roles: tuple[Role, ...] = ("user", "assistant", "tool")
+    flags: int = 0
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The pattern, compiled when it is first used: all of them would take most of the time of an import."""
+        return re.compile(self.source, self.flags)
 
 
-def _rule(kind: str, pattern: str, needs: str = "", *, flags: int = 0) -> Rule:
+def _rule(kind: str, source: str, needs: str = "", *, flags: int = 0) -> Rule:
     only_user = kind in ("name", "constraint")
-    roles: tuple[Role, ...] = ("user",) if only_user else ("user", "assistant", "tool")
-    return Rule(kind, re.compile(pattern, flags), needs, roles)
+    return Rule(kind, source, needs, ("user",) if only_user else ("user", "assistant", "tool"), flags)
 
 
 # Where two rules see the same span, the first one here names its kind.

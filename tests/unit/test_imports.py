@@ -27,7 +27,7 @@ LAYERS = {
     layer: frozenset(heads.split())
     for layer, heads in {
         "core": "errors messages protocol repair wire transcript context tokens _estimate _media asking usage events"
-        " limits facts languages summaries compaction retrieval _questions formats caching report replay",
+        " limits facts languages answers summaries compaction retrieval _questions formats caching report replay",
         "outside": "models prices retrievers stores",
         "shell": "memory thread record turn source portable aio worker why accounts connect privacy compare folding",
         "faces": "integrations cli server testing demo plots __main__",

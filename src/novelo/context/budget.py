@@ -138,9 +138,8 @@ class Budget:
         newest = next(iter(draft.turns))
         if newest is not turn or not turn.steps:
             turn = newest
-        question = 0 if turn.user is None else desk.tokens(turn.user)
-        room = high - fixed - question
         least = desk.cost(Turn(turn.user, turn.steps[-1:]), newest=True)
+        room = high - fixed - (least - sum(map(desk.step_cost, turn.steps[-1:])))  # without the question, or a made one
         if fixed + least > high:
             raise _too_small(fixed + least, high)
         if self.low is not None:

@@ -127,13 +127,17 @@ class Desk:
     def turns_at(self, positions: Sequence[int]) -> list[Turn]:
         """Turns reduced to their question and the steps in which the positions stand."""
         wanted, out = frozenset(positions), []
-        for chunk in self.source.around(sorted(wanted)) if wanted else ():
-            turn = TurnReader(written_results=self.reader.written).build(list(chunk))
+        reader = TurnReader(written_results=self.reader.written)
+        reader.late = dict(self.reader.late)  # results that stand in newer turns, as far as these were read
+        for chunk in reversed(self.source.around(sorted(wanted)) if wanted else ()):
+            end = chunk[-1].position
+            reader.late = {name: [r for r in found if r.position > end] for name, found in reader.late.items()}
+            turn = reader.build(list(chunk))
             if turn is not None:
                 steps = tuple(s for s in turn.steps if any(e.position in wanted for e in s.entries))
                 if steps or (turn.user is not None and turn.user.position in wanted):
                     out.append(Turn(turn.user, steps))
-        return out
+        return out[::-1]
 
     def first_turns(self, number: int) -> list[Turn]:
         """The first turns with a question, oldest first; what stands before the first question is passed over."""
