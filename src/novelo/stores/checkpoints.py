@@ -28,7 +28,8 @@ from novelo.stores.values import NewEntry, ThreadRow
 INLINE_BYTES = 48  # a value up to this size stands in the checkpoint's own row
 MAX_RUNS = 24  # a list of more runs is told by what it shares with the one before
 
-LIST, SINGLE, SNAPSHOT, OVERWRITE = range(4)  # how a list of messages stood in its channel
+LIST, SINGLE, SNAPSHOT = range(3)  # how messages stood in their channel: a list, one alone, a snapshot of a DeltaChannel
+GONE = "gone"  # the type of a value that was removed for good
 
 Runs = tuple[int, ...]
 
@@ -64,27 +65,27 @@ class Talk(msgspec.Struct, frozen=True):
     wrap: int = LIST
 
 
-class Inline(msgspec.Struct, frozen=True, array_like=True, tag=0):
+class Inline(msgspec.Struct, frozen=True, array_like=True, tag_field="what", tag=0):
     """A small value, in the row itself."""
 
     type: str
     body: bytes
 
 
-class Kept(msgspec.Struct, frozen=True, array_like=True, tag=1):
+class Kept(msgspec.Struct, frozen=True, array_like=True, tag_field="what", tag=1):
     """The number of a value."""
 
     number: int
 
 
-class Places(msgspec.Struct, frozen=True, array_like=True, tag=2):
+class Places(msgspec.Struct, frozen=True, array_like=True, tag_field="what", tag=2):
     """A list of messages as runs of places."""
 
     wrap: int
     runs: Runs
 
 
-class LongList(msgspec.Struct, frozen=True, array_like=True, tag=3):
+class LongList(msgspec.Struct, frozen=True, array_like=True, tag_field="what", tag=3):
     """A list of messages whose runs stand in a value of their own."""
 
     wrap: int

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from itertools import takewhile
@@ -43,13 +42,12 @@ from novelo.stores.sqlite.store import SQLiteStore
 
 Q = statements(PACKAGE, "checkpoints.sql")
 FORMAT = 1  # the first byte of a body
-LIST_TYPE, GONE = "list", "gone"
+LIST_TYPE = "list"
 MAX_DEPTH = 64  # of long lists that stand on each other
 _ENCODE = msgspec.msgpack.Encoder().encode
 _BODY = msgspec.msgpack.Decoder(tuple[bytes, dict[str, Ref]])
 _WRITES = msgspec.msgpack.Decoder(list[tuple[int, str, Ref]])
 _LIST = msgspec.msgpack.Decoder(tuple[int, int, int, Runs])  # depth, number of the base or 0, how much of it, the rest
-_SKELETON = b""
 
 
 class SQLiteCheckpoints:
@@ -73,11 +71,11 @@ class SQLiteCheckpoints:
                 self._branch(db, new, newest[1])
             number = own[0] if own else 1 if newest is None else newest[0] + 1
             placing = _Placing(self, db, new.key, thread)
-            for value, said in new.replayed:
-                placing.take_up(value, said)
+            for taken, said in new.replayed:
+                placing.take_up(taken, said)
             lists: dict[str, list[int]] = {}
             for channel, value in new.values.items():
-                if value.__class__ is Talk:
+                if isinstance(value, Talk):
                     lists[channel] = placing.places(value.items, channel in new.main and new.ns == "")
             start, stop = placing.append(new.now, ttl)
             refs = self._refs(db, new, lists)
@@ -134,8 +132,8 @@ class SQLiteCheckpoints:
         before: dict[str, Ref] | None = None
         refs: dict[str, Ref] = {}
         for channel, value in new.values.items():
-            if value.__class__ is not Talk:
-                refs[channel] = self._blob(db, new.key, value)  # type: ignore[arg-type]
+            if not isinstance(value, Talk):
+                refs[channel] = self._blob(db, new.key, value)
                 continue
             places = lists[channel]
             runs = _runs(places)
@@ -394,9 +392,7 @@ class _Placing:
 
     def take_up(self, value: int, said: Said) -> None:
         """A value that a state took up is of the transcript from now on."""
-        place = self._place(said, True, value)
-        if place < 0:
-            return
+        self._place(said, True, value)
 
     def _place(self, said: Said, main: bool, value: int | None = None) -> int:
         name = said.entry.message.id
