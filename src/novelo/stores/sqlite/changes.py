@@ -26,7 +26,8 @@ from novelo.stores.sqlite.walk import hidden_between
 
 PLACES = {
     "entries": "position", "turns": "first", "calls": "number", "pins": "position", "hidden": "start",
-    "summaries": "version", "work": "kind",
+    "summaries": "version", "work": "kind", "checkpoints": "ns, number", "checkpoint_writes": "ns, number, task",
+    "checkpoint_values": "number",
 }  # fmt: skip
 
 
@@ -58,7 +59,7 @@ class Changes(Background):
         rows = {"search": self.index.remove(db, key, most=most)}
         for table, place in PLACES.items():
             first = f"SELECT {place} FROM {table} WHERE thread = ?1 LIMIT ?2"  # noqa: S608  tables of ours
-            db.execute(f"DELETE FROM {table} WHERE thread = ?1 AND {place} IN ({first})", (key, most or -1))  # noqa: S608
+            db.execute(f"DELETE FROM {table} WHERE thread = ?1 AND ({place}) IN ({first})", (key, most or -1))  # noqa: S608
             rows[table] = db.changes()
         return rows
 

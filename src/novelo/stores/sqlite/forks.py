@@ -29,37 +29,42 @@ class Forks(Changes):
 
     def fork(self, parent: ThreadRow, key: bytes, names: tuple[str, str], at: int, now: float) -> ThreadRow:
         """A new thread that shares the entries below a position, without a copy."""
-        last = self.range(parent, at - 1, 1, hidden=True) if 0 < at <= parent.head else []
-        turns, running = (last[0].turn, last[0].running) if last else (0, 0)
         with self.database.writing() as db:
-            found = thread_row(db, key)
-            if found is not None and found[0].status != "erased":
-                raise InvalidSpec("a thread of that id exists already: choose another id for the fork")
-            self._clear(db, key)
-            source = thread_row(db, parent.key)
-            if source is None or source[0].status == "erased":
-                raise ThreadErased("the thread was erased")
-            if not 0 <= at <= source[0].head:
-                raise UnknownEntry(f"cannot fork at {at}: the thread has {source[0].head} messages")
-            facts = source[0]
-            values = (
-                key, *names, at, turns, min(facts.opening, at), running, facts.title, json_text(facts.tags),
-                facts_of(key, Facts(*names, facts.title, facts.tags, facts.metadata)),
-                sealed(key, "state", msgspec.json.encode(source[1])) if source[1] else None, parent.key, now,
-            )  # fmt: skip
-            db.execute(Q["fork"], values)
-            db.execute(Q["reseal"], (key,))
-            shared = [(a, min(b, at)) for a, b in hidden_between(db, facts.key, 0, at)]
-            self._hide(db, key, shared, now)
-            self._share_summary(db, facts, ThreadRow(key, *names, at, turns, running=running, fork_at=at))
-            for position in pinned(db, parent.key):
-                if position < at:
-                    db.execute(Q["pin"], (key, position))
-            db.execute(Q["mark_pinned"], (key,))
-            db.execute(Q["reseal"], (key,))
-            made = thread_row(db, key)
-            assert made is not None
-            return made[0]
+            return self._fork(db, parent, key, names, at, now)
+
+    def _fork(
+        self, db: apsw.Connection, parent: ThreadRow, key: bytes, names: tuple[str, str], at: int, now: float
+    ) -> ThreadRow:
+        found = thread_row(db, key)
+        if found is not None and found[0].status != "erased":
+            raise InvalidSpec("a thread of that id exists already: choose another id for the fork")
+        self._clear(db, key)
+        source = thread_row(db, parent.key)
+        if source is None or source[0].status == "erased":
+            raise ThreadErased("the thread was erased")
+        if not 0 <= at <= source[0].head:
+            raise UnknownEntry(f"cannot fork at {at}: the thread has {source[0].head} messages")
+        facts = source[0]
+        last = self._rows(db, facts, at - 1, 1) if at else []
+        turns, running = (last[0].turn, last[0].running) if last else (0, 0)
+        values = (
+            key, *names, at, turns, min(facts.opening, at), running, facts.title, json_text(facts.tags),
+            facts_of(key, Facts(*names, facts.title, facts.tags, facts.metadata)),
+            sealed(key, "state", msgspec.json.encode(source[1])) if source[1] else None, parent.key, now,
+        )  # fmt: skip
+        db.execute(Q["fork"], values)
+        db.execute(Q["reseal"], (key,))
+        shared = [(a, min(b, at)) for a, b in hidden_between(db, facts.key, 0, at)]
+        self._hide(db, key, shared, now)
+        self._share_summary(db, facts, ThreadRow(key, *names, at, turns, running=running, fork_at=at))
+        for position in pinned(db, parent.key):
+            if position < at:
+                db.execute(Q["pin"], (key, position))
+        db.execute(Q["mark_pinned"], (key,))
+        db.execute(Q["reseal"], (key,))
+        made = thread_row(db, key)
+        assert made is not None
+        return made[0]
 
     def _share_summary(self, db: apsw.Connection, parent: ThreadRow, made: ThreadRow) -> None:
         """A fork begins with the summary that its parent had of what they share, and with what that one stands on."""
