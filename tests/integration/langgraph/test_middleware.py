@@ -23,7 +23,7 @@ from pydantic import BaseModel
 
 import novelo
 from novelo.errors import ContextTooSmall, InvalidSpec
-from novelo.integrations.langgraph import MemoryMiddleware
+from novelo.integrations.langgraph import MemoryMiddleware, NoveloSaver
 from novelo.integrations.langgraph._chat import provider_of
 from scripted_chat import ClaudeLikeAnthropic, ScriptedChat, calling, chat, texts, thread
 
@@ -151,7 +151,13 @@ def test_tools_and_system_count_for_the_budget():
 
 def test_nonsense_is_refused_when_it_is_made():
     """A policy, provider or mask that does not exist is told before any model is asked."""
-    for bad in ({"policy": "windw:3"}, {"provider": "nobody"}, {"redact": "everything"}, {"summary_s": 0}):
+    for bad in (
+        {"policy": "windw:3"},
+        {"memory": "x.db"},
+        {"provider": "nobody"},
+        {"redact": "everything"},
+        {"summary_s": 0},
+    ):
         with pytest.raises(InvalidSpec):
             MemoryMiddleware(**bad)
 
@@ -479,6 +485,37 @@ def test_a_memory_that_fails_fails_no_turn(monkeypatch):
 
 def _full(*_: Any, **__: Any) -> Any:
     raise novelo.StorageFull
+
+
+@pytest.mark.parametrize("given", ["the saver", "its memory", "another of the same file"])
+def test_beside_our_saver_the_transcript_is_the_savers(tmp_path, given):
+    """In one database nothing stands twice: the saver writes messages, the middleware the ledger and the summary."""
+    url = f"sqlite:///{tmp_path / 'chat.db'}"
+    with NoveloSaver.from_conn_string(url) as saver, novelo.open(url) as other:
+        memory = {"the saver": saver, "its memory": saver.memory, "another of the same file": other}[given]
+        layer = MemoryMiddleware(SUMMING, memory=memory, summarizer=lambda r: "Falaram de números.")
+        model = chat()
+        built = agent(model, layer, saver=saver)
+        for n in range(6):
+            say(built, f"pergunta {n}")
+            assert layer.wait()
+        assert [m.text for m in saver.transcript("a")] == [
+            t for n in range(6) for t in (f"pergunta {n}", f"echo pergunta {n}")
+        ]
+        assert [c.purpose for c in layer.usage("a")].count("reply") == 6
+        assert "Falaram" in model.seen[-1][1].text and other.thread("a").summary.text == "Falaram de números."
+    with NoveloSaver.from_conn_string(url) as saver:
+        model = chat()
+        say(agent(model, MemoryMiddleware(SUMMING, memory=saver), saver=saver), "mais")
+        assert "Falaram" in model.seen[-1][1].text
+
+
+def test_pruning_beside_our_saver_loses_nothing(tmp_path):
+    """The state stays small, and the saver's transcript has all that was said."""
+    with NoveloSaver.from_conn_string(f"sqlite:///{tmp_path / 'chat.db'}") as saver:
+        built = agent(chat(), MemoryMiddleware("window:2turns", prune_state=True), saver=saver)
+        state = say(built, *(str(n) for n in range(6)))
+        assert len(state["messages"]) == 4 and len(saver.transcript("a")) == 12
 
 
 def test_owners_are_kept_apart():

@@ -1,14 +1,14 @@
 """Novelo in LangChain agents and LangGraph graphs; each name loads what it needs when it is asked for.
 
-    NoveloSaver                       a checkpointer on the database of our threads
-    MemoryMiddleware                  contexts, summaries and the usage ledger of an agent made by `create_agent`
-    create_chat_graph                 a chat with a window over its history
-    create_conversational_rag_graph   the same over documents: condense, retrieve, answer
+NoveloSaver                       a checkpointer on the database of our threads
+MemoryMiddleware                  contexts, summaries and the usage ledger of an agent made by `create_agent`
+create_chat_graph                 a chat with a window over its history
+create_conversational_rag_graph   the same over documents: condense, retrieve, answer
 
-    with NoveloSaver.from_conn_string("sqlite:///chat.db") as saver:
-        agent = create_agent(model, tools, middleware=[MemoryMiddleware("window:10turns")], checkpointer=saver)
-        agent.invoke({"messages": [("user", "Oi!")]}, {"configurable": {"thread_id": "7", "owner": "ana"}})
-        saver.transcript("7", owner="ana")
+with NoveloSaver.from_conn_string("sqlite:///chat.db") as saver:
+    agent = create_agent(model, tools, middleware=[MemoryMiddleware("window:10turns")], checkpointer=saver)
+    agent.invoke({"messages": [("user", "Oi!")]}, {"configurable": {"thread_id": "7", "owner": "ana"}})
+    saver.transcript("7", owner="ana")
 """
 
 from __future__ import annotations

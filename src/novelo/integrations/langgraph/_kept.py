@@ -3,6 +3,8 @@
 The graph's state is the truth. `sync` brings the transcript after it, by the messages' ids: new messages are appended,
 rewritten ones rewritten (a secret that was scrubbed from the state is gone from the transcript too), and the end of a
 branch that was left by going back is hidden. Messages that a trim removes from the state stay in the transcript.
+
+Where `NoveloSaver` keeps the graph's checkpoints in the same database, it writes the transcript, and we only read it.
 """
 
 from __future__ import annotations
@@ -28,8 +30,14 @@ Place = Callable[[int], int]
 class Kept:
     """One thread of a memory, as an agent's transcript."""
 
-    def __init__(self, memory: Memory, thread_id: str, owner: str) -> None:
-        self.memory = memory
+    def __init__(self, memory: Memory, thread_id: str, owner: str, *, follows: bool = False) -> None:
+        """Read nothing yet.
+
+        Args:
+            memory, thread_id, owner: which thread.
+            follows: whether somebody else writes the transcript.
+        """
+        self.memory, self.follows = memory, follows
         self.thread = memory.thread(thread_id, owner)
         self._head = 0
         self._known: dict[str, tuple[int, Print]] = {}  # id -> position, print
@@ -44,6 +52,8 @@ class Kept:
             NoveloError: the store cannot be written now; the next call brings it up again.
         """
         self._read_on()
+        if self.follows:
+            return
         named = [m for m in messages if m.id]
         common = [self._known[m.id][0] for m in named if m.id in self._known]
         fresh = [m for m in named if m.id not in self._known]
@@ -114,15 +124,19 @@ class Kept:
         prints = {rank: by_position[p] for rank, p in enumerate(visible[:upto]) if p in by_position}
         return Made(_moved(found, lambda position: bisect_left(visible, position)), prints)
 
-    def place(self, messages: Sequence[Any], offset: int) -> Place:
-        """How positions of a list are told in the transcript.
+    def place(self, messages: Sequence[Any], offset: int, upto: int) -> Place | None:
+        """How positions of a list are told in the transcript; None if that does not have all of them yet.
 
         Args:
             messages: the list.
             offset: how many messages had been pruned before it.
+            upto: the index up to which they are asked for.
         """
+        self._read_on()
         known = [self._known.get(m.id) for m in messages]
         visible, head = list(self._visible), self._head
+        if None in known[: max(0, upto)] or offset > len(visible):
+            return None
 
         def position(at: int) -> int:
             found = known[at - offset] if 0 <= at - offset < len(known) else None
@@ -140,9 +154,12 @@ class Kept:
         placed = msgspec.structs.replace(_moved(made, place), base=base.summary)
         return self.memory.store.swap_summary(self.thread.key, base, placed, time.time(), calls) is not None
 
-    def note(self, calls: Sequence[Call]) -> None:
-        """Rows for the ledger."""
+    def note(self, calls: Sequence[Call]) -> bool:
+        """Rows for the ledger; False where the thread is not there yet."""
+        if self.thread.row is None:
+            return False
         self.memory.store.note_calls(self.thread.key, calls, time.time())
+        return True
 
 
 def end_of(place: Place, upto: int) -> int:

@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, NotRequired, cast
 
 import msgspec
@@ -59,6 +60,7 @@ from novelo.usage import Call, ThreadUsage
 from novelo.wire import WRITTEN_RESULT
 from novelo.worker import CIRCUIT, RETRY_S
 
+_CHECKPOINTER = "__pregel_checkpointer"  # how LangGraph names it in the configuration of a running node
 JOBS = 4  # summaries that are being made at a time
 log = logging.getLogger("novelo")
 
@@ -85,7 +87,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
         policy: Any = None,
         *,
         summarizer: Any = None,
-        memory: Memory | None = None,
+        memory: Any = None,
         prune_state: bool = False,
         redact: str | Sequence[str] = (),
         counter: Any = "estimate",
@@ -103,8 +105,8 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
                 the memory's, or "buffer".
             summarizer: who writes summaries: a chat model of LangChain, a model of ours or its name, or a function from
                 a request to a text; None is the memory's.
-            memory: where the agent's messages are kept as a transcript, with ledger and summary; None keeps ledger and
-                summary in this process.
+            memory: where the agent's messages are kept as a transcript, with ledger and summary: of `novelo.open`, or
+                a `NoveloSaver`, whose transcript it then is; None keeps ledger and summary in this process.
             prune_state: whether messages that contexts do not hold any more are removed from the state too, so that
                 checkpoints stay small. What is gone from the state is only in the transcript.
             redact: kinds of things to mask on the way out: "secrets", "cards", "emails", "cpf".
@@ -117,6 +119,9 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
             on_compaction: told of summaries: started, done, failed.
         """
         super().__init__()
+        memory = getattr(memory, "memory", memory)
+        if memory is not None and not isinstance(memory, Memory):
+            raise InvalidSpec(f"memory {type(memory).__name__}: expected one of novelo.open, or a NoveloSaver")
         chosen = parse(("buffer" if memory is None else memory.policy) if policy is None else policy)
         kinds = tuple(k.strip() for k in redact.split(",")) if isinstance(redact, str) else tuple(redact)
         if kinds:
@@ -126,7 +131,8 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
             dialect(provider)
         if summary_s <= 0:
             raise InvalidSpec(f"summary_s={summary_s}: expected seconds")
-        self.policy, self.memory, self.prune_state = chosen, memory, prune_state
+        self.policy, self.prune_state = chosen, prune_state
+        self.memory: Memory | None = memory
         self.summarizer: Any = _writer(summarizer) if summarizer is not None or memory is None else memory.summarizer
         self.books: Accounts = memory if memory is not None else _Books(counter_of(counter), window)
         self.summary_s, self.summary_input, self.summary_prompt = summary_s, summary_input, summary_prompt
@@ -150,7 +156,9 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
     def usage(self, thread_id: str | None, owner: str = "") -> ThreadUsage:
         """The ledger of a thread: one row for each model call, those of agents inside of it and summaries too."""
         if self.memory is not None and thread_id is not None:
-            return self.memory.thread(thread_id, owner).usage()
+            written = self.memory.thread(thread_id, owner).usage()
+            written += [call for talk in self._talks.of(thread_id, owner) for call in talk.calls]
+            return written
         calls = [call for talk in self._talks.of(thread_id, owner) for call in talk.calls]
         return ThreadUsage(sorted(calls, key=lambda call: call.created), owner, thread_id or "")
 
@@ -301,18 +309,28 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
             talk.calls.append(row)
             return
         kept: Kept = talk.kept
-        kept.note([row])
+        talk.calls.append(row)
+        self._flush(talk)
         if kept.memory.on_usage:
             sent = [*context.messages("message"), message]
             kept.memory.tell_usage(kept.thread, row, context.manifest, sent)
 
+    def _flush(self, talk: Talk) -> None:
+        """Write rows of the ledger that wait for their thread to be there."""
+        if talk.kept is not None and talk.calls:
+            with talk.lock:
+                waiting = list(talk.calls)
+                if talk.kept.note(waiting):
+                    for _ in waiting:
+                        talk.calls.popleft()
+
     # ------------------------------------------------------------------------------------------ threads
     def _talk(self, runtime: Any) -> Talk:
-        thread_id, owner, inside = _names(runtime)
+        thread_id, owner, inside, saver = _names(runtime)
         talk = self._talks.get(thread_id, owner, inside)
         if self.memory is not None and thread_id is not None and talk.kept is None:
             with talk.lock:
-                talk.kept = talk.kept or Kept(self.memory, thread_id, owner)
+                talk.kept = talk.kept or Kept(self.memory, thread_id, owner, follows=_same(saver, self.memory))
                 try:
                     talk.made = None if talk.inner else talk.kept.load()
                 except NoveloError as error:
@@ -380,7 +398,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
             if made is None:
                 return
             kept: Kept | None = None if talk.inner else talk.kept
-            place = None if kept is None else kept.place(messages, offset)
+            place = None if kept is None else kept.place(messages, offset, made.upto)
             stands_on = None if kept is None or place is None else kept.base(end_of(place, made.upto + offset))
         calls: list[Call] = []
         started, before = time.time(), {"messages_before": len(made.entries)}
@@ -403,10 +421,8 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
             self._tell(talk, "failed", seconds=time.time() - started, error=type(error).__name__, **before)
             raise
         finally:
-            if kept is not None and calls:
-                kept.note(calls)
-            elif kept is None:
-                talk.calls.extend(calls)
+            talk.calls.extend(calls)
+            self._flush(talk)
         after = {"messages_after": 2 if self._stage.form == "pair" else 1, "tokens_after": summary.tokens}
         self._tell(talk, "done", version=number, seconds=time.time() - started, **before, **after)
 
@@ -442,7 +458,12 @@ class _Keeping(MemoryMiddleware):
 
     def after_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """Bring the transcript after the state."""
-        self._synced(self._talk(runtime), state)
+        talk = self._talk(runtime)
+        self._synced(talk, state)
+        try:
+            self._flush(talk)
+        except NoveloError as error:
+            log.warning("rows of a ledger wait for the next turn: %s", type(error).__name__)
         return None
 
     async def aafter_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:
@@ -527,8 +548,8 @@ class _Books(Accounts):
 
 
 # ------------------------------------------------------------------------------------------------ parts
-def _names(runtime: Any) -> tuple[str | None, str, str]:
-    """Thread, owner, and the agent inside of it that is at work: "" for the thread's own."""
+def _names(runtime: Any) -> tuple[str | None, str, str, Any]:
+    """Thread, owner, the agent inside of it that is at work ("" for the thread's own), and the checkpointer."""
     try:
         config: Any = get_config()
     except RuntimeError:
@@ -539,7 +560,21 @@ def _names(runtime: Any) -> tuple[str | None, str, str]:
     space = str(getattr(info, "checkpoint_ns", None) or chosen.get("checkpoint_ns") or "")
     above = [part.split(":")[0] for part in space.split("|")[:-1]]
     inside = "|".join(above) if "tools" in above else ""
-    return (None if thread_id is None else str(thread_id)), str(chosen.get("owner") or ""), inside
+    return (
+        (None if thread_id is None else str(thread_id)),
+        str(chosen.get("owner") or ""),
+        inside,
+        chosen.get(_CHECKPOINTER),
+    )
+
+
+def _same(saver: Any, memory: Memory) -> bool:
+    """Whether a checkpointer writes its transcripts into a memory's own database."""
+    other = getattr(saver, "memory", None)
+    if not isinstance(other, Memory):
+        return False
+    paths = [getattr(getattr(m.store, "database", None), "path", "") for m in (memory, other)]
+    return other.store is memory.store or (all(paths) and Path(paths[0]).resolve() == Path(paths[1]).resolve())
 
 
 def _held(policy: Any, ceiling: int | None) -> Any:
