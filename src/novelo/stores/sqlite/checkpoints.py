@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from itertools import takewhile
 from typing import Any
@@ -31,6 +31,8 @@ from novelo.stores.checkpoints import (
     Talk,
     Value,
     Written,
+    runs_of,
+    unrolled,
 )
 from novelo.stores.rules import held, merged, storable, without
 from novelo.stores.sql import statements
@@ -61,11 +63,12 @@ class SQLiteCheckpoints:
     def put(self, new: NewCheckpoint, writes: Sequence[NewWrites] = ()) -> tuple[dict[str, list[int]], float]:
         """Store a checkpoint, with its messages, in one transaction."""
         with self.database.writing() as db:
-            self._check_parent(db, new)
-            thread, _, ttl = self.store._ensure(db, new.key, new.names, new.now)
-            if new.created is not None and thread.created != new.created:
-                raise StalePlaces
             newest = next(iter(db.execute(Q["newest_id"], (new.key, new.ns))), None)
+            if newest is None or new.parent != newest[1]:
+                self._check_parent(db, new)
+            thread, _, ttl = self.store._ensure(db, new.key, new.names, new.now)
+            if new.created is not None:
+                self._check_places(db, thread, new.created, new.version, new.values.values())
             own = next(iter(db.execute(Q["place_of"], (new.key, new.ns, new.id))), None)
             if own is None and newest is not None and new.parent != newest[1]:
                 self._branch(db, new, newest[1])
@@ -87,6 +90,19 @@ class SQLiteCheckpoints:
             for one in writes:
                 self._write(db, new.key, new.ns, number, one, known=True)
             return lists, thread.created
+
+    def _check_places(
+        self, db: apsw.Connection, thread: ThreadRow, created: float, version: int, values: Iterable[Blob | Talk]
+    ) -> None:
+        """Positions of a thread are for ever; values that a caller knows may have been removed since."""
+        if thread.created != created:
+            raise StalePlaces(anew=True)
+        if thread.content_version == version:
+            return
+        for value in values:
+            for place in (*value.known, *value.items) if isinstance(value, Talk) else ():
+                if isinstance(place, int) and place < 0 and not list(db.execute(Q["value"], (thread.key, -place))):
+                    raise StalePlaces(anew=False)
 
     def _check_parent(self, db: apsw.Connection, new: NewCheckpoint) -> None:
         if new.parent is None:
@@ -135,13 +151,14 @@ class SQLiteCheckpoints:
             if not isinstance(value, Talk):
                 refs[channel] = self._blob(db, new.key, value)
                 continue
-            places = lists[channel]
-            runs = _runs(places)
+            runs = runs_of(lists[channel], value.runs)
             if len(runs) > 2 * MAX_RUNS:
                 if before is None:
                     row = next(iter(db.execute(Q["by_id"], (new.key, new.ns, new.parent))), None)
                     before = _checkpoint(new.key, row).values if row else {}
-                refs[channel] = self._long(db, new.key, value.wrap, places, before.get(channel))
+                refs[channel] = self._long(
+                    db, new.key, value.wrap, [*value.known, *lists[channel]], before.get(channel)
+                )
             else:
                 refs[channel] = Places(value.wrap, runs)
         return refs
@@ -151,9 +168,11 @@ class SQLiteCheckpoints:
             return Inline(blob.type, blob.body)
         return Kept(self._keep(db, key, blob))
 
-    def _keep(self, db: apsw.Connection, key: bytes, blob: Blob, entry: int | None = None) -> int:
+    def _keep(
+        self, db: apsw.Connection, key: bytes, blob: Blob, entry: int | None = None, look: bool = True
+    ) -> int:
         """The number of a value, which is there already or is kept now."""
-        found = next(iter(db.execute(Q["value_by_hash"], (key, blob.hash))), None)
+        found = next(iter(db.execute(Q["value_by_hash"], (key, blob.hash))), None) if look else None
         if found is not None and not found[2] and (entry is None or found[1] == entry):
             return int(found[0])
         number = int(next(iter(db.execute(Q["last_value"], (key,))))[0]) + 1
@@ -170,11 +189,18 @@ class SQLiteCheckpoints:
                 base = before.number
             else:
                 depth, keep = 0, 0
-        body = _ENCODE((depth, base, keep, _runs(places[keep:])))
+        body = _ENCODE((depth, base, keep, runs_of(places[keep:])))
         return LongList(wrap, self._keep(db, key, Blob(LIST_TYPE, body, blake2b(body, digest_size=16).digest())))
 
     def put_writes(
-        self, key: bytes, ns: str, checkpoint: str, writes: NewWrites, created: float | None, known: bool
+        self,
+        key: bytes,
+        ns: str,
+        checkpoint: str,
+        writes: NewWrites,
+        known: bool,
+        created: float | None = None,
+        version: int = 0,
     ) -> dict[int, list[int]] | None:
         """Store what a task wrote at a checkpoint."""
         with self.database.writing() as db:
@@ -183,8 +209,9 @@ class SQLiteCheckpoints:
                 return None
             if created is not None:
                 found = thread_row(db, key)
-                if found is None or found[0].created != created:
-                    raise StalePlaces
+                if found is None:
+                    raise StalePlaces(anew=True)
+                self._check_places(db, found[0], created, version, [item[2] for item in writes.items])
             return self._write(db, key, ns, row[0], writes, known)
 
     def _write(
@@ -192,17 +219,21 @@ class SQLiteCheckpoints:
     ) -> dict[int, list[int]]:
         row = next(iter(db.execute(Q["written_by"], (key, ns, number, new.task))), None)
         there = {} if row is None else {item[0]: item for item in _written(key, ns, number, row).items}
-        found = thread_row(db, key)
-        placing = _Placing(self, db, key, found[0]) if found else None
+        placing: _Placing | None = None
         lists: dict[int, list[int]] = {}
         for index, channel, value in new.items:
             ref: Ref
             if isinstance(value, Talk):
-                assert placing is not None
+                if placing is None:
+                    found = thread_row(db, key)
+                    assert found is not None
+                    placing = _Placing(self, db, key, found[0])
                 lists[index] = placing.places(value.items, False)
-                runs = _runs(lists[index])
-                long = len(runs) > 2 * MAX_RUNS
-                ref = self._long(db, key, value.wrap, lists[index], None) if long else Places(value.wrap, runs)
+                runs = runs_of(lists[index], value.runs)
+                if len(runs) > 2 * MAX_RUNS:
+                    ref = self._long(db, key, value.wrap, [*value.known, *lists[index]], None)
+                else:
+                    ref = Places(value.wrap, runs)
             else:
                 ref = self._blob(db, key, value)
             old = there.get(index)
@@ -247,13 +278,13 @@ class SQLiteCheckpoints:
     def places(self, key: bytes, ref: Ref) -> list[int]:
         """The places of a list of messages."""
         if isinstance(ref, Places):
-            return _unrolled(ref.runs)
+            return unrolled(ref.runs)
         with self.database.reading() as db:
             return self._places(db, key, ref)
 
     def _places(self, db: apsw.Connection, key: bytes, ref: Ref) -> list[int]:
         if isinstance(ref, Places):
-            return _unrolled(ref.runs)
+            return unrolled(ref.runs)
         assert isinstance(ref, LongList)
         parts: list[tuple[int, Runs]] = []
         number = ref.number
@@ -263,7 +294,7 @@ class SQLiteCheckpoints:
             number = base
         out: list[int] = []
         for keep, runs in reversed(parts):
-            out = [*out[:keep], *_unrolled(runs)]
+            out = [*out[:keep], *unrolled(runs)]
         return out
 
     def _list(self, db: apsw.Connection, key: bytes, number: int) -> tuple[int, int, int, Runs]:
@@ -273,16 +304,40 @@ class SQLiteCheckpoints:
         except (msgspec.MsgspecError, ValueError) as error:
             raise StorageCorrupt(f"value {number} of thread {key.hex()} is no list of ours") from error
 
-    def ancestors(self, key: bytes, ns: str, checkpoint: str) -> Iterator[Checkpoint]:
-        """The parent of a checkpoint, its parent, and so on."""
+    def history(
+        self, key: bytes, ns: str, checkpoint: str, channels: Sequence[str]
+    ) -> tuple[dict[str, Ref], dict[str, list[tuple[str, Ref]]]]:
+        """What stands of some channels before a checkpoint: their seeds, and what was written, the newest first."""
+        seeds: dict[str, Ref] = {}
+        found: dict[str, list[tuple[str, Ref]]] = {channel: [] for channel in channels}
         with self.database.reading() as db:
             row = next(iter(db.execute(Q["by_id"], (key, ns, checkpoint))), None)
-            seen = {checkpoint}
-            while row is not None and row[3] is not None and row[3] not in seen:
-                seen.add(row[3])
-                row = next(iter(db.execute(Q["by_id"], (key, ns, row[3]))), None)
-                if row is not None:
-                    yield _checkpoint(key, row)
+            if row is None:
+                return seeds, found
+            wanted = row[3]
+            # a line is nearly always one of neighbours: read it as a range, and pass over what is of other branches
+            lines = db.execute(Q["below"], (key, ns, row[1]))
+            notes = db.execute(Q["written_below"], (key, ns, row[1]))
+            note = next(notes, None)
+            for row in lines:
+                if row[2] != wanted:
+                    continue
+                at = _checkpoint(key, row)
+                while note is not None and note[0] > at.number:
+                    note = next(notes, None)
+                written = []
+                while note is not None and note[0] == at.number:
+                    written.append(_written(key, ns, at.number, note[1:]))
+                    note = next(notes, None)
+                for one in sorted(written, key=lambda one: (one.path, one.task), reverse=True):
+                    for _, channel, ref in reversed(one.items):
+                        if channel in found and channel not in seeds:
+                            found[channel].append((one.task, ref))
+                seeds |= {c: at.values[c] for c in channels if c not in seeds and c in at.values}
+                wanted = at.parent
+                if wanted is None or len(seeds) == len(found):
+                    break
+        return seeds, found
 
     def listed(
         self,
@@ -354,12 +409,16 @@ class SQLiteCheckpoints:
                 while number and number not in used:
                     used.add(number)
                     _, number, _, runs = self._list(db, key, number)
-                    used.update(-place for place in _unrolled(runs) if place < 0)
+                    used.update(-place for place in unrolled(runs) if place < 0)
             elif isinstance(ref, Places):
-                used.update(-place for place in _unrolled(ref.runs) if place < 0)
+                used.update(-place for place in unrolled(ref.runs) if place < 0)
+        last = next(iter(db.execute(Q["last_value"], (key,))))[0]
         for number, _, _, body, entry, _ in list(db.execute(Q["all_values"], (key,))):
             if number not in used and (entry is None or body is None):
-                db.execute(Q["drop_value"], (key, number))
+                # the highest one leaves its number behind, so that no other value gets it
+                db.execute(Q["gone"] if number == last else Q["drop_value"], (key, number))
+        db.execute(THREADS["content_changed"], (key,))
+        db.execute(THREADS["reseal"], (key,))
 
     def copy(self, source: ThreadRow, key: bytes, names: tuple[str, str], now: float) -> None:
         """Another thread with the same checkpoints, whose messages it shares."""
@@ -436,6 +495,8 @@ class _Placing:
         position = self.thread.head + len(self.new)
         self.new.append(said)
         if value is None:
+            value = said.value
+        if value is None and not said.fresh:
             found = next(iter(self.db.execute(Q["value_by_hash"], (self.key, said.blob.hash))), None)
             value = found[0] if found is not None and found[1] is None else None
         if value is not None:
@@ -443,7 +504,7 @@ class _Placing:
         return position
 
     def _aside(self, said: Said) -> int:
-        return -self.owner._keep(self.db, self.key, said.blob)
+        return -self.owner._keep(self.db, self.key, said.blob, look=not said.fresh)
 
     def append(self, now: float, ttl: float) -> tuple[int, int]:
         """Write the new messages into the transcript; the positions that they got."""
@@ -471,7 +532,7 @@ class _Placing:
         assert first == head
         for value, position, exact in self.became:
             body = None if exact else self.new[position - head].blob.body
-            self.db.execute(Q["became"], (self.key, value, body, position))
+            self.db.execute(Q["became"], (self.key, value, body, position, self.new[position - head].blob.hash))
         return head, head + len(entries)
 
 
@@ -527,26 +588,4 @@ def _needed(rows: Sequence[Checkpoint]) -> set[tuple[str, int]]:
                 break
             out.add((at.ns, at.number))
             missing -= set(at.values)
-    return out
-
-
-def _runs(places: Sequence[int]) -> Runs:
-    """Places as runs: first place, how many. Example: 0 1 2 -4 -5 -> (0, 3, -4, 2)."""
-    out: list[int] = []
-    i, n = 0, len(places)
-    while i < n:
-        first = at = places[i]
-        step = 1 if first >= 0 else -1
-        i += 1
-        while i < n and places[i] == at + step:
-            at += step
-            i += 1
-        out += (first, abs(at - first) + 1)
-    return tuple(out)
-
-
-def _unrolled(runs: Runs) -> list[int]:
-    out: list[int] = []
-    for first, count in zip(runs[::2], runs[1::2], strict=True):
-        out += range(first, first + count) if first >= 0 else range(first, first - count, -1)
     return out
