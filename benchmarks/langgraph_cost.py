@@ -5,7 +5,8 @@
 Three threads grow side by side, a turn each in turn, so that a busy machine slows all of them alike: NoveloSaver and
 SqliteSaver with `add_messages`, SqliteSaver with a `DeltaChannel` that is snapshotted every 50 steps. A turn is a
 question and an answer of service talk, and every third one a tool call with its result besides. Message ids are fixed.
-The growth exponent is log2 of the bytes at all turns over those at half of them. Peak memory is of a process of its own.
+The growth exponent is log2 of the bytes at all turns over those at half of them. Peak memory is that of a process of
+its own.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ from typing_extensions import TypedDict
 
 from novelo.integrations.langgraph import NoveloSaver
 
-Delta: Any = TypedDict("Delta", {"messages": Annotated[list[AnyMessage], DeltaChannel(_messages_delta_reducer, snapshot_frequency=50)]})  # noqa: E501
+Delta: Any = TypedDict(
+    "Delta", {"messages": Annotated[list[AnyMessage], DeltaChannel(_messages_delta_reducer, snapshot_frequency=50)]}
+)
 KINDS = {"novelo": (NoveloSaver, MessagesState), "novelo delta": (NoveloSaver, Delta),
          "add_messages": (SqliteSaver, MessagesState), "DeltaChannel": (SqliteSaver, Delta)}  # fmt: skip
 

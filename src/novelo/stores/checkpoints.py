@@ -28,7 +28,7 @@ from novelo.stores.values import NewEntry, ThreadRow
 INLINE_BYTES = 48  # a value up to this size stands in the checkpoint's own row
 MAX_RUNS = 24  # a list of more runs is told by what it shares with the one before
 
-LIST, SINGLE, SNAPSHOT = range(3)  # how messages stood in their channel: a list, one alone, a snapshot of a DeltaChannel
+LIST, SINGLE, SNAPSHOT = range(3)  # how messages stood: in a list, one alone, in the snapshot of a DeltaChannel
 GONE = "gone"  # the type of a value that was removed for good
 
 Runs = tuple[int, ...]
@@ -207,7 +207,7 @@ class CheckpointStore(Protocol):
     """See the top of the file. Errors of the store may come from every method."""
 
     def put(self, new: NewCheckpoint, writes: Sequence[NewWrites] = ()) -> tuple[dict[str, list[int]], float]:
-        """Store a checkpoint, and writes that came before it; when the thread was made, and places for the items of lists.
+        """Store a checkpoint, and writes that came before it; places for items of lists, and the thread's `created`.
 
         Raises:
             ConcurrentTurnError: the parent is not the newest checkpoint any more, or a turn of the thread is open.

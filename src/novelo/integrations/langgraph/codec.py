@@ -2,8 +2,8 @@
 
 Only types of an allow-list are built when something is read: LangChain's and LangGraph's own, plain ones of Python, and
 those that `allow` names. What else stands in a database comes back as plain data, and no code of it runs. Formats that
-this saver never writes (JSON with constructors, pickle) are refused, and so is anything unencrypted where a cipher is in
-use.
+this saver never writes (JSON with constructors, pickle) are refused, and so is all that is not encrypted where a cipher
+is in use.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Codec:
 
     # ------------------------------------------------------------------------------------------ values
     def blob(self, value: Any, key: bytes) -> Blob:
-        """A value as bytes. The hash is of what it says, keyed: of a cipher that is never the same twice it still is."""
+        """A value as bytes, with a keyed hash of what it says: that is the same where the cipher never is."""
         kind, data = self._inner.dumps_typed(value)
         found = blake2b(kind.encode() + b"\0" + data, key=key, digest_size=16).digest()
         if isinstance(self.serde, EncryptedSerializer):
@@ -64,7 +64,7 @@ class Codec:
         """
         plain, _, cipher = kind.partition("+")
         if self.encrypted and not cipher:
-            raise StorageCorrupt(f"a value of format {kind!r} is not encrypted, and all should be: it was not stored here")
+            raise StorageCorrupt(f"a value of format {kind!r} is not encrypted, and all should be")
         if self._formats is not None and plain not in self._formats:
             raise StorageCorrupt(f"a value of format {kind!r}: expected {', '.join(self._formats)}")
         try:
@@ -91,7 +91,7 @@ class Codec:
             exact = False
         return Said(entry, blob, exact)
 
-    # ------------------------------------------------------------------------------------------ what surrounds the values
+    # ------------------------------------------------------------------------------------------ what is around them
     def skeleton(self, checkpoint: dict[str, Any]) -> bytes:
         """A checkpoint less its id and values."""
         rest = {name: value for name, value in checkpoint.items() if name not in ("id", "channel_values")}

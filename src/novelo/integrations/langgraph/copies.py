@@ -1,9 +1,9 @@
 """Messages that were read once, and what is known of the objects that a graph holds.
 
 A graph gets copies: a node may change a message in place, and the next reader must still see what was stored. The other
-way round a checkpoint names every message of a long talk, and nearly all were stored before: an object that this process
-gave out, or stored, and that is unchanged since is told by its place without being written again. Unchanged is what its
-fields say, compared one by one, so that a change in place is noticed and stored.
+way round a checkpoint names every message of a long talk, and nearly all were stored before: an object that this
+process gave out, or stored, and that is unchanged since is told by its place without being written again. Unchanged is
+what its fields say, compared one by one, so that a change in place is noticed and stored.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ class Pristine:
         self.cls = message.__class__
         self.fields = {name: _frozen(value) for name, value in message.__dict__.items()}
         changing = [(name, value) for name, value in self.fields.items() if value.__class__ not in _PLAIN]
-        self._empty = [(name, value.__class__) for name, value in changing if value.__class__ in (dict, list) and not value]
-        self._open = [(name, value) for name, value in changing if value.__class__ not in (dict, list) or value]
+        empty = {name for name, value in changing if value.__class__ in (dict, list) and not value}
+        self._empty = [(name, value.__class__) for name, value in changing if name in empty]
+        self._open = [(name, value) for name, value in changing if name not in empty]
         self.extra = _frozen(message.__pydantic_extra__)
         self._given = message.__pydantic_fields_set__.copy()
 

@@ -198,7 +198,11 @@ class NoveloSaver(BaseCheckpointSaver[int]):
 
     # ------------------------------------------------------------------------------------------ writing
     def put(
-        self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Store a checkpoint.
 
@@ -587,7 +591,11 @@ class NoveloSaver(BaseCheckpointSaver[int]):
             yield found
 
     async def aput(
-        self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """See `put`."""
         return await threaded(self.put, config, checkpoint, metadata, new_versions)

@@ -10,7 +10,7 @@ from typing import Any
 import apsw
 import msgspec
 
-from novelo.errors import ConcurrentTurnError, InvalidSpec, SchemaTooNew, StorageCorrupt, ThreadErased
+from novelo.errors import ConcurrentTurnError, StorageCorrupt, ThreadErased
 from novelo.messages import encode
 from novelo.stores.base import Lease, NewEntry, ThreadRow
 from novelo.stores.checkpoints import (
@@ -35,20 +35,14 @@ from novelo.stores.checkpoints import (
     unrolled,
 )
 from novelo.stores.rules import held, merged, storable, without
-from novelo.stores.sql import statements
+from novelo.stores.sqlite.checkpoint_rows import ENCODE, Q, body_of, read_checkpoint, read_written, written_body
 from novelo.stores.sqlite.facts import Q as THREADS
 from novelo.stores.sqlite.facts import thread_row
-from novelo.stores.sqlite.migrations import PACKAGE
 from novelo.stores.sqlite.rows import from_row, verify
 from novelo.stores.sqlite.store import SQLiteStore
 
-Q = statements(PACKAGE, "checkpoints.sql")
-FORMAT = 1  # the first byte of a body
 LIST_TYPE = "list"
 MAX_DEPTH = 64  # of long lists that stand on each other
-_ENCODE = msgspec.msgpack.Encoder().encode
-_BODY = msgspec.msgpack.Decoder(tuple[bytes, dict[str, Ref]])
-_WRITES = msgspec.msgpack.Decoder(list[tuple[int, str, Ref]])
 _LIST = msgspec.msgpack.Decoder(tuple[int, int, int, Runs])  # depth, number of the base or 0, how much of it, the rest
 
 
@@ -82,7 +76,7 @@ class SQLiteCheckpoints:
                     lists[channel] = placing.places(value.items, channel in new.main and new.ns == "")
             start, stop = placing.append(new.now, ttl)
             refs = self._refs(db, new, lists)
-            body = _body(new.skeleton, refs)
+            body = body_of(new.skeleton, refs)
             if own:
                 start, stop = self._former(db, new, start, stop)
             row = (new.key, new.ns, number, new.id, new.parent, start, stop, new.run, new.expires, new.metadata, body)
@@ -141,8 +135,8 @@ class SQLiteCheckpoints:
     def _former(self, db: apsw.Connection, new: NewCheckpoint, start: int, stop: int) -> tuple[int, int]:
         """What the checkpoint that is replaced had added stays of its line."""
         row = next(iter(db.execute(Q["by_id"], (new.key, new.ns, new.id))))
-        return (min(row[4], start), max(row[5], stop)) if row[4] < row[5] and start < stop else (
-            (row[4], row[5]) if row[4] < row[5] else (start, stop))
+        pieces = [piece for piece in ((row[4], row[5]), (start, stop)) if piece[0] < piece[1]] or [(start, stop)]
+        return min(pieces)[0], max(piece[1] for piece in pieces)
 
     def _refs(self, db: apsw.Connection, new: NewCheckpoint, lists: dict[str, list[int]]) -> dict[str, Ref]:
         before: dict[str, Ref] | None = None
@@ -155,7 +149,7 @@ class SQLiteCheckpoints:
             if len(runs) > 2 * MAX_RUNS:
                 if before is None:
                     row = next(iter(db.execute(Q["by_id"], (new.key, new.ns, new.parent))), None)
-                    before = _checkpoint(new.key, row).values if row else {}
+                    before = read_checkpoint(new.key, row).values if row else {}
                 refs[channel] = self._long(
                     db, new.key, value.wrap, [*value.known, *lists[channel]], before.get(channel)
                 )
@@ -168,9 +162,7 @@ class SQLiteCheckpoints:
             return Inline(blob.type, blob.body)
         return Kept(self._keep(db, key, blob))
 
-    def _keep(
-        self, db: apsw.Connection, key: bytes, blob: Blob, entry: int | None = None, look: bool = True
-    ) -> int:
+    def _keep(self, db: apsw.Connection, key: bytes, blob: Blob, entry: int | None = None, look: bool = True) -> int:
         """The number of a value, which is there already or is kept now."""
         found = next(iter(db.execute(Q["value_by_hash"], (key, blob.hash))), None) if look else None
         if found is not None and not found[2] and (entry is None or found[1] == entry):
@@ -189,7 +181,7 @@ class SQLiteCheckpoints:
                 base = before.number
             else:
                 depth, keep = 0, 0
-        body = _ENCODE((depth, base, keep, runs_of(places[keep:])))
+        body = ENCODE((depth, base, keep, runs_of(places[keep:])))
         return LongList(wrap, self._keep(db, key, Blob(LIST_TYPE, body, blake2b(body, digest_size=16).digest())))
 
     def put_writes(
@@ -218,7 +210,7 @@ class SQLiteCheckpoints:
         self, db: apsw.Connection, key: bytes, ns: str, number: int, new: NewWrites, known: bool
     ) -> dict[int, list[int]]:
         row = next(iter(db.execute(Q["written_by"], (key, ns, number, new.task))), None)
-        there = {} if row is None else {item[0]: item for item in _written(key, ns, number, row).items}
+        there = {} if row is None else {item[0]: item for item in read_written(key, ns, number, row).items}
         placing: _Placing | None = None
         lists: dict[int, list[int]] = {}
         for index, channel, value in new.items:
@@ -244,7 +236,7 @@ class SQLiteCheckpoints:
                     f"another run has written at the same checkpoint (task {new.task}); nothing was stored: run again"
                 )
         path = new.path if row is None or new.path else row[1]
-        body = bytes((FORMAT,)) + _ENCODE([there[index] for index in sorted(there)])
+        body = written_body([there[index] for index in sorted(there)])
         db.execute(Q["write"], (key, ns, number, new.task, path, body))
         return lists
 
@@ -256,12 +248,12 @@ class SQLiteCheckpoints:
                 row = next(iter(db.execute(Q["newest"], (key, ns))), None)
             else:
                 row = next(iter(db.execute(Q["by_id"], (key, ns, checkpoint))), None)
-        return None if row is None else _checkpoint(key, row)
+        return None if row is None else read_checkpoint(key, row)
 
     def writes(self, key: bytes, ns: str, number: int) -> list[Written]:
         """What was written at a checkpoint."""
         with self.database.reading() as db:
-            return [_written(key, ns, number, row) for row in db.execute(Q["written"], (key, ns, number))]
+            return [read_written(key, ns, number, row) for row in db.execute(Q["written"], (key, ns, number))]
 
     def values(self, key: bytes, numbers: Sequence[int]) -> dict[int, Value]:
         """Values by their numbers."""
@@ -322,12 +314,12 @@ class SQLiteCheckpoints:
             for row in lines:
                 if row[2] != wanted:
                     continue
-                at = _checkpoint(key, row)
+                at = read_checkpoint(key, row)
                 while note is not None and note[0] > at.number:
                     note = next(notes, None)
                 written = []
                 while note is not None and note[0] == at.number:
-                    written.append(_written(key, ns, at.number, note[1:]))
+                    written.append(read_written(key, ns, at.number, note[1:]))
                     note = next(notes, None)
                 for one in sorted(written, key=lambda one: (one.path, one.task), reverse=True):
                     for _, channel, ref in reversed(one.items):
@@ -360,7 +352,7 @@ class SQLiteCheckpoints:
                 rows = db.execute(Q["of_owner"], (owner, ns, *more))
             else:
                 rows = db.execute(Q["of_thread" if ns is None else "of_namespace"], (key, ns, *more))
-            return [_checkpoint(row[0], row[3:], (row[1], row[2])) for row in rows]
+            return [read_checkpoint(row[0], row[3:], (row[1], row[2])) for row in rows]
 
     def expired(self, now: float) -> list[tuple[bytes, str, str]]:
         """Threads whose newest checkpoint has lapsed."""
@@ -383,7 +375,7 @@ class SQLiteCheckpoints:
     def prune(self, key: bytes, keep_latest: bool) -> int:
         """Remove checkpoints but the newest of each namespace and what it is rebuilt from, or all."""
         with self.database.writing() as db:
-            rows = [_checkpoint(key, row) for row in db.execute(Q["all_of_thread"], (key,))]
+            rows = [read_checkpoint(key, row) for row in db.execute(Q["all_of_thread"], (key,))]
             kept = _needed(rows) if keep_latest else set()
             gone = [row for row in rows if (row.ns, row.number) not in kept]
             for row in gone:
@@ -397,9 +389,9 @@ class SQLiteCheckpoints:
         """Values that nothing refers to any more go; what an entry of the transcript points to stays."""
         refs: list[Ref] = []
         for row in db.execute(Q["all_of_thread"], (key,)):
-            refs += _checkpoint(key, row).values.values()
+            refs += read_checkpoint(key, row).values.values()
         for row in db.execute(Q["all_written"], (key,)):
-            refs += [item[2] for item in _written(key, row[0], row[1], row[2:]).items]
+            refs += [item[2] for item in read_written(key, row[0], row[1], row[2:]).items]
         used: set[int] = set()
         for ref in refs:
             if isinstance(ref, Kept):
@@ -426,10 +418,10 @@ class SQLiteCheckpoints:
             found = thread_row(db, source.key)
             self.store._fork(db, source, key, names, found[0].head if found else 0, now)
             for row in list(db.execute(Q["all_of_thread"], (source.key,))):
-                _checkpoint(source.key, row)
+                read_checkpoint(source.key, row)
                 db.execute(Q["put"], (key, *row[:10]))
             for row in list(db.execute(Q["all_written"], (source.key,))):
-                _written(source.key, row[0], row[1], row[2:])
+                read_written(source.key, row[0], row[1], row[2:])
                 db.execute(Q["write"], (key, *row[:5]))
             for row in list(db.execute(Q["all_values"], (source.key,))):
                 verify(row[5], "checkpoint value", source.key, *row[:5])
@@ -534,43 +526,6 @@ class _Placing:
             body = None if exact else self.new[position - head].blob.body
             self.db.execute(Q["became"], (self.key, value, body, position, self.new[position - head].blob.hash))
         return head, head + len(entries)
-
-
-# ---------------------------------------------------------------------------------------------- rows and runs
-def _body(skeleton: bytes, refs: dict[str, Ref]) -> bytes:
-    return bytes((FORMAT,)) + _ENCODE((skeleton, refs))
-
-
-def _known(what: str, key: bytes, body: Any) -> bytes:
-    """A body without the byte for its format.
-
-    Raises:
-        SchemaTooNew: a newer version wrote it.
-    """
-    if not isinstance(body, bytes) or not body:
-        raise StorageCorrupt(f"a {what} of thread {key.hex()} is empty: restore a backup")
-    if body[0] > FORMAT:
-        raise SchemaTooNew(f"a {what} has format {body[0]}, this version knows up to {FORMAT}: upgrade novelo")
-    return body[1:]
-
-
-def _checkpoint(key: bytes, row: tuple[Any, ...], names: tuple[str, str] = ("", "")) -> Checkpoint:
-    ns, number, name, parent, _, _, _, expires, metadata, body, found = row
-    verify(found, "checkpoint", key, *row[:10])
-    try:
-        skeleton, values = _BODY.decode(_known("checkpoint", key, body))
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise StorageCorrupt(f"checkpoint {name} of thread {key.hex()} is none of ours") from error
-    return Checkpoint(key, ns, number, name, parent, metadata, skeleton, values, names, expires)
-
-
-def _written(key: bytes, ns: str, number: int, row: tuple[Any, ...]) -> Written:
-    task, path, body, found = row
-    verify(found, "checkpoint writes", key, ns, number, task, path, body)
-    try:
-        return Written(task, path, _WRITES.decode(_known("checkpoint's writes", key, body)))
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise StorageCorrupt(f"writes at checkpoint {number} of thread {key.hex()} are none of ours") from error
 
 
 def _needed(rows: Sequence[Checkpoint]) -> set[tuple[str, int]]:

@@ -147,8 +147,8 @@ DELETE FROM checkpoint_values WHERE thread = ?1 AND number = ?2;
 SELECT number FROM checkpoint_values WHERE thread = ?1 AND entry = ?2 AND body IS NOT NULL;
 
 -- quoting_values --
--- Values that hold a text.
-SELECT number FROM checkpoint_values WHERE thread = ?1 AND body IS NOT NULL AND instr(body, CAST(?2 AS BLOB));
+-- Values that hold some bytes.
+SELECT number, body FROM checkpoint_values WHERE thread = ?1 AND body IS NOT NULL AND instr(body, ?2);
 
 -- gone --
 -- What a value said was removed.
@@ -169,3 +169,12 @@ WHERE thread = ?1 AND ns = ?2 AND number < ?3 ORDER BY number DESC;
 -- What was written at them.
 SELECT number, task, path, body, seal FROM checkpoint_writes
 WHERE thread = ?1 AND ns = ?2 AND number < ?3 ORDER BY number DESC;
+
+-- quoting_checkpoints --
+-- Checkpoints that hold some bytes themselves.
+SELECT ns, number, id, parent, start, stop, run, expires, metadata, body, seal FROM checkpoints
+WHERE thread = ?1 AND instr(body, ?2);
+
+-- quoting_writes --
+-- Writes that do.
+SELECT ns, number, task, path, body, seal FROM checkpoint_writes WHERE thread = ?1 AND instr(body, ?2);
