@@ -14,7 +14,8 @@ DOCUMENTS = [
     Document("Reembolso de cobrança paga com Pix: o valor volta à conta de origem.", metadata={"source": "pix.md"}),
     Document("Se eu tiver de pausar a conta: abra o perfil e escolha Pausar.", metadata={"source": "conta.md"}),
 ]
-EMPTY = set("a o e é em de da do que com por um uma à ao qual foi mesmo".split())
+EMPTY_WORDS = "a o e é em de da do que com por um uma à ao qual foi mesmo"
+EMPTY = frozenset(EMPTY_WORDS.split())
 
 
 class Shelf(BaseRetriever):

@@ -1,7 +1,7 @@
 """From checkpointer to sliding window: state of your own, tools that write and read it, hooks around the model.
 
-A tool writes the name by `Command`; two turns of small talk trigger the trim; the greeting tool still finds the name, in
-the state. What the trim removes stays in the transcript, and a secret that is scrubbed from the state is in neither.
+A tool writes the name by `Command`; two turns of small talk trigger the trim; the greeting tool still finds the name,
+in the state. What the trim removes stays in the transcript, and a secret that is scrubbed from the state is in neither.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class State(AgentState):
 
 @tool
 def remember_name(name: str, runtime: ToolRuntime) -> Command:
-    """记住用户的名字。"""
+    """Remember the user's name (记住用户的名字)."""
     noted = ToolMessage(f"已记住：{name}", tool_call_id=runtime.tool_call_id)
     return Command(update={"user_name": name, "messages": [noted]})
 
 
 @tool
 def greet(runtime: ToolRuntime) -> str:
-    """用名字问候用户。"""
+    """Greet the user by name (用名字问候用户)."""
     return f"你好，{runtime.state.get('user_name') or '朋友'}！"
 
 

@@ -31,7 +31,16 @@ def main() -> None:
     with NoveloSaver.from_conn_string("sqlite:///summary.db") as saver:
         agent = create_agent(model, [], middleware=[memory], checkpointer=saver)
         config = {"configurable": {"thread_id": "one"}}
-        for text in ["你好，我叫小刚", "写一首春天的诗", "写一首夏天的诗", "写一首秋天的诗", "写一首冬天的诗", "我叫什么？"]:
+        questions = [
+            "你好，我叫小刚",
+            "写一首春天的诗",
+            "写一首夏天的诗",
+            "写一首秋天的诗",
+            "写一首冬天的诗",
+            "谢谢",
+            "我叫什么？",
+        ]
+        for text in questions:
             state = agent.invoke({"messages": [HumanMessage(text)]}, config)
             memory.wait()  # only so that this program prints the same each time
         print("answer:", state["messages"][-1].text)

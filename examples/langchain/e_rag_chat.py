@@ -1,7 +1,7 @@
 """RAG with memory in the terminal: questions about a document, follow-ups such as "explique melhor", saved and resumed.
 
-"sair" or "exit" ends; an empty line is ignored; what the document does not say is not made up. With langchain-chroma and
-an embedding at hand, `Chroma.from_documents(...).as_retriever(search_kwargs={"k": 3})` stands in the place of `Shelf`.
+"sair" or "exit" ends; an empty line is ignored; what the document does not say is not made up. With langchain-chroma
+and an embedding, `Chroma.from_documents(...).as_retriever(search_kwargs={"k": 3})` stands in the place of `Shelf`.
 """
 
 from __future__ import annotations

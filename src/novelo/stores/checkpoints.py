@@ -18,7 +18,7 @@ back after `erase`; a row that was altered outside of the store is `StorageCorru
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -28,14 +28,18 @@ from novelo.stores.values import NewEntry, ThreadRow
 INLINE_BYTES = 48  # a value up to this size stands in the checkpoint's own row
 MAX_RUNS = 24  # a list of more runs is told by what it shares with the one before
 
-LIST, SINGLE, SNAPSHOT = range(3)  # how messages stood in their channel: a list, one alone, a snapshot of a DeltaChannel
+LIST, SINGLE, SNAPSHOT = range(3)  # how messages stood: in a list, one alone, in the snapshot of a DeltaChannel
 GONE = "gone"  # the type of a value that was removed for good
 
 Runs = tuple[int, ...]
 
 
 class StalePlaces(Exception):
-    """The places are those of a thread that was erased and made anew since they were read: read them again."""
+    """Places that a caller knows are not there any more; `anew`: the whole thread was made anew since."""
+
+    def __init__(self, *, anew: bool) -> None:
+        super().__init__()
+        self.anew = anew
 
 
 class Blob(msgspec.Struct, frozen=True):
@@ -46,23 +50,31 @@ class Blob(msgspec.Struct, frozen=True):
     hash: bytes
 
 
-class Said(msgspec.Struct, frozen=True, eq=False):
+class Said(msgspec.Struct, eq=False):
     """A message that has no place yet.
 
-    `exact`: the entry gives the very same object back, so that the blob need not be kept beside it.
-    An entry of an encrypted message has no text, and points to the blob.
+    `exact`: the entry gives the very same object back, so that the blob need not be kept beside it. An entry of an
+    encrypted message has no text, and points to the blob. `value` is the number of the value that it was last kept as,
+    `fresh` that nobody has looked for it so far: it was made by the run that stores it.
     """
 
     entry: NewEntry
     blob: Blob
     exact: bool = True
+    value: int | None = None
+    fresh: bool = True
 
 
 class Talk(msgspec.Struct, frozen=True):
-    """A list of messages, each by its place or new; `wrap` tells how it stood in its channel."""
+    """A list of messages: first those of some known places, which are these runs; then each by its place, or new.
+
+    `wrap` tells how the list stood in its channel.
+    """
 
     items: Sequence[int | Said]
     wrap: int = LIST
+    known: Sequence[int] = ()
+    runs: Runs = ()
 
 
 class Inline(msgspec.Struct, frozen=True, array_like=True, tag_field="what", tag=0):
@@ -114,7 +126,7 @@ class NewCheckpoint(msgspec.Struct, frozen=True):
         main: channels whose messages are of the transcript.
         replayed: messages of the parent's writes that channels took up without showing their value: each with the
             number of the value that it is so far.
-        created: of the thread that the places were read from; None if there are none.
+        created, version: of the thread and its content when the known places were read; None if there are none.
     """
 
     key: bytes
@@ -133,6 +145,7 @@ class NewCheckpoint(msgspec.Struct, frozen=True):
     replayed: Sequence[tuple[int, Said]]
     now: float
     created: float | None = None
+    version: int = 0
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
@@ -166,11 +179,35 @@ class Value(msgspec.Struct, frozen=True):
     entry: int | None
 
 
+def runs_of(places: Sequence[int], before: Runs = ()) -> Runs:
+    """Places as runs, behind other runs: first place, how many.
+
+    Example: 0 1 2 -4 -5 -> (0, 3, -4, 2).
+    """
+    out = list(before)
+    for place in places:
+        if out:
+            first, count = out[-2:]
+            if (place == first + count) if first >= 0 else (place == first - count):
+                out[-1] += 1
+                continue
+        out += (place, 1)
+    return tuple(out)
+
+
+def unrolled(runs: Runs) -> list[int]:
+    """The places of runs."""
+    out: list[int] = []
+    for first, count in zip(runs[::2], runs[1::2], strict=True):
+        out += range(first, first + count) if first >= 0 else range(first, first - count, -1)
+    return out
+
+
 class CheckpointStore(Protocol):
     """See the top of the file. Errors of the store may come from every method."""
 
     def put(self, new: NewCheckpoint, writes: Sequence[NewWrites] = ()) -> tuple[dict[str, list[int]], float]:
-        """Store a checkpoint, and writes that came before it; places of its lists, and when the thread was made.
+        """Store a checkpoint, and writes that came before it; places for items of lists, and the thread's `created`.
 
         Raises:
             ConcurrentTurnError: the parent is not the newest checkpoint any more, or a turn of the thread is open.
@@ -179,7 +216,14 @@ class CheckpointStore(Protocol):
         ...
 
     def put_writes(
-        self, key: bytes, ns: str, checkpoint: str, writes: NewWrites, created: float | None, known: bool
+        self,
+        key: bytes,
+        ns: str,
+        checkpoint: str,
+        writes: NewWrites,
+        known: bool,
+        created: float | None = None,
+        version: int = 0,
     ) -> dict[int, list[int]] | None:
         """Store what a task wrote at a checkpoint; places of its lists by index, None if there is no such checkpoint.
 
@@ -206,8 +250,14 @@ class CheckpointStore(Protocol):
         """The places of a list of messages."""
         ...
 
-    def ancestors(self, key: bytes, ns: str, checkpoint: str) -> Iterator[Checkpoint]:
-        """The parent of a checkpoint, its parent, and so on."""
+    def history(
+        self, key: bytes, ns: str, checkpoint: str, channels: Sequence[str]
+    ) -> tuple[dict[str, Ref], dict[str, list[tuple[str, Ref]]]]:
+        """What stands of some channels before a checkpoint: (task, value) of their writes, the newest first.
+
+        For each channel the writes at the parent of the checkpoint, its parent, and so on, up to the first one that
+        holds a value for it: the seed.
+        """
         ...
 
     def listed(

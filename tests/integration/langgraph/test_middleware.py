@@ -510,6 +510,22 @@ def test_beside_our_saver_the_transcript_is_the_savers(tmp_path, given):
         assert "Falaram" in model.seen[-1][1].text
 
 
+def test_a_scrub_reaches_the_savers_transcript_within_the_turn(tmp_path):
+    """A secret that a hook takes out of the state is nowhere in the saver's transcript when the agent returns."""
+
+    @after_model
+    def scrub(state: Any, runtime: Any) -> Any:
+        clean = [m.model_copy(update={"content": m.text.replace("hunter2", "***")}) for m in state["messages"]]
+        return {"messages": [m for m in clean if "***" in m.text]}
+
+    url = f"sqlite:///{tmp_path / 'chat.db'}"
+    for n in range(3):
+        with NoveloSaver.from_conn_string(url) as saver:
+            say(agent(chat(), [MemoryMiddleware("buffer", memory=saver), scrub], saver=saver), f"hunter2 {n}")
+            said = [m.text for m in saver.transcript("a")]
+            assert len(said) == 2 * n + 2 and "hunter2" not in " ".join(said)
+
+
 def test_pruning_beside_our_saver_loses_nothing(tmp_path):
     """The state stays small, and the saver's transcript has all that was said."""
     with NoveloSaver.from_conn_string(f"sqlite:///{tmp_path / 'chat.db'}") as saver:

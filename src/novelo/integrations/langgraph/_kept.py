@@ -4,7 +4,8 @@ The graph's state is the truth. `sync` brings the transcript after it, by the me
 rewritten ones rewritten (a secret that was scrubbed from the state is gone from the transcript too), and the end of a
 branch that was left by going back is hidden. Messages that a trim removes from the state stay in the transcript.
 
-Where `NoveloSaver` keeps the graph's checkpoints in the same database, it writes the transcript, and we only read it.
+Where `NoveloSaver` keeps the graph's checkpoints in the same database, it writes the transcript, and we only rewrite
+what was rewritten.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from novelo.summaries import Summary
 from novelo.usage import Call
 
 Place = Callable[[int], int]
+SAVER_S = (25, 0.02)  # how often, and after how many seconds, it is looked whether the saver has written
 
 
 class Kept:
@@ -43,6 +45,7 @@ class Kept:
         self._known: dict[str, tuple[int, Print]] = {}  # id -> position, print
         self._visible: list[int] = []
         self._seen: dict[str, Print] = {}  # id -> what the state said when it was last looked at
+        self._old: frozenset[str] | None = None  # ids that were there when we came
 
     # ------------------------------------------------------------------------------------------ the transcript
     def sync(self, messages: Sequence[Any]) -> None:
@@ -52,20 +55,49 @@ class Kept:
             NoveloError: the store cannot be written now; the next call brings it up again.
         """
         self._read_on()
+        named = [m for m in messages if m.id]
+        now = {m.id: print_of(m) for m in named}
+        late = [i for i, shape in now.items() if self._seen.get(i, shape) != shape and i not in self._known]
+        if self.follows and late:
+            late = self._awaited(late)
+        self._rewrite([m for m in named if self._was_rewritten(m.id, now[m.id])])
+        self._seen = now | {name: self._seen[name] for name in late}
         if self.follows:
             return
-        named = [m for m in messages if m.id]
         common = [self._known[m.id][0] for m in named if m.id in self._known]
         fresh = [m for m in named if m.id not in self._known]
-        now = {m.id: print_of(m) for m in named}
-        # Only what changed under our eyes: where the transcript was redacted, an old state must not undo it.
-        changed = [m for m in named if m.id in self._known and self._seen.get(m.id, now[m.id]) != now[m.id]]
-        self._rewrite(changed)
-        self._seen = now
         if common and fresh:
             self._leave_branch(max(common), frozenset(common))
         if fresh:
             self._append([self.memory.new_entry(from_langchain(m)) for m in fresh])
+
+    def said(self, messages: Sequence[Any]) -> None:
+        """Note what the model answered, before hooks change it."""
+        for m in messages:
+            if m.id:
+                self._seen.setdefault(m.id, print_of(m))
+
+    def _awaited(self, names: Sequence[str]) -> list[str]:
+        """Wait a moment for scrubbed messages that the saver has not written yet; the ones still out."""
+        left = list(names)
+        for _ in range(SAVER_S[0]):
+            time.sleep(SAVER_S[1])
+            self._read_on()
+            left = [name for name in left if name not in self._known]
+            if not left:
+                break
+        return left
+
+    def _was_rewritten(self, name: str, now: Print) -> bool:
+        """Whether the state says something else than the transcript, and the state is right.
+
+        It is for messages that were said, or changed, under our eyes; where the transcript was redacted before, an old
+        state must not undo it.
+        """
+        known = self._known.get(name)
+        if known is None or known[1] == now:
+            return False
+        return name not in (self._old or ()) or self._seen.get(name, now) != now
 
     def _append(self, new: Sequence[NewEntry]) -> None:
         """Append without waiting: the user does."""
@@ -83,6 +115,8 @@ class Kept:
             self._head, self._known, self._visible, self._seen = 0, {}, [], {}
         if head > self._head:
             self._note(self.thread.messages(after=self._head - 1))
+        if self._old is None:
+            self._old = frozenset(self._known)
 
     def _note(self, entries: Sequence[StoredEntry]) -> None:
         for stored in entries:

@@ -2,8 +2,8 @@
 
 Only types of an allow-list are built when something is read: LangChain's and LangGraph's own, plain ones of Python, and
 those that `allow` names. What else stands in a database comes back as plain data, and no code of it runs. Formats that
-this saver never writes (JSON with constructors, pickle) are refused, and so is anything unencrypted where a cipher is in
-use.
+this saver never writes (JSON with constructors, pickle) are refused, and so is all that is not encrypted where a cipher
+is in use.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from hashlib import blake2b
 from typing import Any
 
 import msgspec
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
@@ -48,7 +48,7 @@ class Codec:
 
     # ------------------------------------------------------------------------------------------ values
     def blob(self, value: Any, key: bytes) -> Blob:
-        """A value as bytes. The hash is of what it says, keyed: of a cipher that is never the same twice it still is."""
+        """A value as bytes, with a keyed hash of what it says: that is the same where the cipher never is."""
         kind, data = self._inner.dumps_typed(value)
         found = blake2b(kind.encode() + b"\0" + data, key=key, digest_size=16).digest()
         if isinstance(self.serde, EncryptedSerializer):
@@ -64,7 +64,7 @@ class Codec:
         """
         plain, _, cipher = kind.partition("+")
         if self.encrypted and not cipher:
-            raise StorageCorrupt(f"a value of format {kind!r} is not encrypted, and all should be: it was not stored here")
+            raise StorageCorrupt(f"a value of format {kind!r} is not encrypted, and all should be")
         if self._formats is not None and plain not in self._formats:
             raise StorageCorrupt(f"a value of format {kind!r}: expected {', '.join(self._formats)}")
         try:
@@ -81,15 +81,17 @@ class Codec:
         try:
             ours = from_langchain(message)
             entry = self._memory.new_entry(ours)
-            back = to_langchain(decode(encode(entry.message)))
-            exact = self.blob(back, key).hash == blob.hash
+            exact = _plain(message) and entry.message is ours
+            if not exact:
+                back = to_langchain(decode(encode(entry.message)))
+                exact = self.blob(back, key).hash == blob.hash
         except InvalidMessage:
             text = message.text if isinstance(message.content, (str, list)) else ""
             entry = self._memory.new_entry(Message(_role(message), str(text), id=message.id))  # type: ignore[arg-type]
             exact = False
         return Said(entry, blob, exact)
 
-    # ------------------------------------------------------------------------------------------ what surrounds the values
+    # ------------------------------------------------------------------------------------------ what is around them
     def skeleton(self, checkpoint: dict[str, Any]) -> bytes:
         """A checkpoint less its id and values."""
         rest = {name: value for name, value in checkpoint.items() if name not in ("id", "channel_values")}
@@ -111,6 +113,18 @@ class Codec:
         if not isinstance(found, dict):
             raise StorageCorrupt("a checkpoint cannot be read: restore a backup")
         return found
+
+
+def _plain(message: BaseMessage) -> bool:
+    """Whether a message says nothing but a text, by whom, and its id: that always comes back the same."""
+    fields = message.__dict__
+    return (
+        message.__class__ in (HumanMessage, AIMessage)
+        and fields["content"].__class__ is str
+        and fields["name"] is None
+        and not (fields["additional_kwargs"] or fields["response_metadata"] or message.__pydantic_extra__)
+        and not any(fields.get(name) for name in ("tool_calls", "invalid_tool_calls", "usage_metadata"))
+    )
 
 
 def _role(message: BaseMessage) -> str:

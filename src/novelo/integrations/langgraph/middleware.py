@@ -286,6 +286,8 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
         """Note the call, and have a summary made where one is due; nothing here can fail the turn."""
         try:
             answers = _answers(response)
+            if call.talk.kept is not None:
+                call.talk.kept.said(answers)
             spoken = next((m for m in reversed(answers) if isinstance(m, AIMessage)), None)
             if spoken is not None:
                 self._note(call, spoken)

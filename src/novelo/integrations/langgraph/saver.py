@@ -15,7 +15,7 @@ import builtins
 import json
 import threading
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -43,7 +43,7 @@ from novelo.connect import checkpoints, open_memory
 from novelo.errors import InvalidSpec, StorageCorrupt
 from novelo.formats.langchain import to_langchain
 from novelo.integrations.langgraph.codec import Codec, strict
-from novelo.integrations.langgraph.copies import Pristine, Recent, Shelf, Talks
+from novelo.integrations.langgraph.copies import Line, Pristine, Recent, Shelf, Talks
 from novelo.memory import Memory
 from novelo.stores import checkpoints as stored
 from novelo.stores.base import StoredEntry, ThreadRow
@@ -56,6 +56,7 @@ from novelo.stores.checkpoints import (
     Kept,
     NewCheckpoint,
     NewWrites,
+    Places,
     Ref,
     Said,
     StalePlaces,
@@ -67,6 +68,9 @@ CACHED_MESSAGES = 20_000
 WAITING = 1_000  # checkpoints whose writes may wait for them at once
 KEY_SIGNS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
 _DECLARED = ("update", "fork")
+
+
+_Noted = tuple[Line | None, list[tuple[Any, Pristine | None]]]
 
 
 class Addressed(str):
@@ -129,6 +133,7 @@ class NoveloSaver(BaseCheckpointSaver[int]):
         self._waiting = Recent(WAITING)  # writes whose checkpoint is on its way
         self._fresh = Recent(WAITING)  # messages that tasks wrote last, by checkpoint
         self._seen = Recent(WAITING)  # tasks whose writes were read, by checkpoint
+        self._keys = Recent(WAITING)
         self._ordered = threading.RLock()
         self._owned = False
         self._set_codec()
@@ -193,7 +198,11 @@ class NoveloSaver(BaseCheckpointSaver[int]):
 
     # ------------------------------------------------------------------------------------------ writing
     def put(
-        self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Store a checkpoint.
 
@@ -202,14 +211,20 @@ class NoveloSaver(BaseCheckpointSaver[int]):
             ThreadErased: the thread was deleted while its graph ran.
         """
         place = self._place(config)
-        for last in (False, True):
-            talks = None if last else self._shelf.known(place.key)
-            try:
-                self._put(place, config, checkpoint, metadata, new_versions, talks)
-                break
-            except StalePlaces:
-                self._shelf.forget(place.key)
+        self._with_places(place.key, lambda talks: self._put(place, config, checkpoint, metadata, new_versions, talks))
         return _config(place, checkpoint["id"])
+
+    def _with_places(self, key: bytes, work: Callable[[Talks | None], None]) -> None:
+        """Do work with the places that are known of a thread; again with less if they are not there any more."""
+        talks = self._shelf.known(key)
+        try:
+            work(talks)
+        except StalePlaces as stale:
+            self._shelf.forget(key)
+            if stale.anew or talks is None:
+                work(None)
+            else:
+                work(talks.entries_only())
 
     def _put(
         self,
@@ -221,12 +236,10 @@ class NoveloSaver(BaseCheckpointSaver[int]):
         talks: Talks | None,
     ) -> None:
         now = time.time()
-        noted: dict[str, list[tuple[Any, Pristine] | None]] = {}
+        noted: dict[str, _Noted] = {}
         values: dict[str, Blob | Talk] = {}
         for channel, value in checkpoint["channel_values"].items():
-            made = self._planned(place.key, value, talks)
-            values[channel] = made[0]
-            noted[channel] = made[1]
+            values[channel], noted[channel] = self._planned(place.key, value, talks)
         known = get_checkpoint_metadata(config, metadata)
         run = known.get("run_id")
         parent = place.id
@@ -247,18 +260,19 @@ class NoveloSaver(BaseCheckpointSaver[int]):
             self._taken(place, checkpoint, new_versions),
             now,
             None if talks is None else talks.created,
+            0 if talks is None else talks.version,
         )
         waiting = (place.key, place.ns, checkpoint["id"])
         with self._order():
             writes = self._waiting.pop(waiting) or ()
-            lists, created = self._store.put(new, [one for one, _ in writes])
+            lists, created = self._store.put(new, writes)
         if talks is None:
             row = self.memory.store.thread(place.key)
             if row is None or row.created != created:
                 return
             talks = self._shelf.of(place.key, row.created, row.content_version)
         for channel, places in lists.items():
-            _note(talks, noted[channel], places)
+            _note(talks, values[channel], noted[channel], places)
 
     @contextmanager
     def _order(self) -> Iterator[None]:
@@ -266,30 +280,33 @@ class NoveloSaver(BaseCheckpointSaver[int]):
         with self._ordered:
             yield
 
-    def _planned(
-        self, key: bytes, value: Any, talks: Talks | None
-    ) -> tuple[Blob | Talk, list[tuple[Any, Pristine] | None]]:
-        """A value for the store, and of a list of messages those that are new, as they are now."""
+    def _planned(self, key: bytes, value: Any, talks: Talks | None) -> tuple[Blob | Talk, _Noted]:
+        """A value for the store, and of a list of messages what is known of it, and what the others say now."""
         kind = value.__class__
         wrap, items = LIST, value
         if kind is _DeltaSnapshot:
             wrap, items = SNAPSHOT, value.value
         elif isinstance(value, BaseMessage):
             wrap, items = SINGLE, [value]
-        if items.__class__ is not list or not items or not all([isinstance(item, BaseMessage) for item in items]):
-            return self._codec.blob(value, key), []
+        if items.__class__ is not list or not items or not isinstance(items[0], BaseMessage):
+            return self._codec.blob(value, key), (None, [])
+        line = None if talks is None else talks.line_of(items)
+        tail = items if line is None else items[len(line.objects) :]
         out: list[int | Said] = []
-        noted: list[tuple[Any, Pristine] | None] = []
-        for item in items:
+        rest: list[tuple[Any, Pristine | None]] = []
+        for item in tail:
             at = None if talks is None else talks.place_of(item)
             if at is not None:
                 out.append(at)
-                noted.append(None)
-            else:
-                pristine = Pristine(item)
+                rest.append((item, None))
+            elif isinstance(item, BaseMessage):
+                rest.append((item, Pristine(item)))
                 out.append(self._said_of(item, key))
-                noted.append((item, pristine))
-        return Talk(out, wrap), noted
+            else:
+                return self._codec.blob(value, key), (None, [])
+        if line is None:
+            return Talk(out, wrap), (None, rest)
+        return Talk(out, wrap, line.places, line.runs), (line, rest)
 
     def _said_of(self, message: BaseMessage, key: bytes) -> Said:
         blob = self._codec.blob(message, key)
@@ -333,36 +350,34 @@ class NoveloSaver(BaseCheckpointSaver[int]):
         place = self._place(config)
         if place.id is None:
             raise InvalidSpec("writes without a checkpoint: configurable['checkpoint_id'] is missing")
-        for last in (False, True):
-            talks = None if last else self._shelf.known(place.key)
-            items, noted = [], {}
+        special = all(channel in WRITES_IDX_MAP for channel, _ in writes)
+
+        def work(talks: Talks | None) -> None:
+            items: list[tuple[int, str, Blob | Talk]] = []
+            noted: dict[int, _Noted] = {}
             for index, (channel, value) in enumerate(writes):
                 at = WRITES_IDX_MAP.get(channel, index)
                 made, noted[at] = self._planned(place.key, value, talks)
                 items.append((at, channel, made))
-            special = all(channel in WRITES_IDX_MAP for channel, _ in writes)
-            new = NewWrites(task_id, task_path, items, special)
-            try:
-                self._write(place, new, noted, talks)
-                return
-            except StalePlaces:
-                self._shelf.forget(place.key)
+            self._write(place, NewWrites(task_id, task_path, items, special), noted, talks)
+
+        self._with_places(place.key, work)
 
     def _write(
         self,
         place: _Place,
         new: NewWrites,
-        noted: dict[int, list[tuple[Any, Pristine] | None]],
+        noted: dict[int, _Noted],
         talks: Talks | None,
     ) -> None:
         assert place.id is not None
         at = (place.key, place.ns, place.id)
         seen = new.task in (self._seen.get(at) or ())
-        created = None if talks is None else talks.created
+        since = (None, 0) if talks is None else (talks.created, talks.version)
         with self._order():
-            lists = self._store.put_writes(*at, new, created, seen)
+            lists = self._store.put_writes(*at, new, seen, *since)
             if lists is None:
-                self._waiting.put(at, [*(self._waiting.get(at) or ()), (new, noted)])
+                self._waiting.put(at, [*(self._waiting.get(at) or ()), new])
                 return
         for index, _, value in new.items:
             if isinstance(value, Talk):
@@ -370,7 +385,7 @@ class NoveloSaver(BaseCheckpointSaver[int]):
                     if isinstance(item, Said) and number < 0:
                         self._fresh.put((place.key, number), item)
                 if talks is not None:
-                    _note(talks, noted[index], lists[index])
+                    _note(talks, value, noted[index], lists[index])
 
     # ------------------------------------------------------------------------------------------ reading
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
@@ -472,16 +487,7 @@ class NoveloSaver(BaseCheckpointSaver[int]):
                 return out
             talks = self._shelf.of(place.key, thread.created, thread.content_version)
             reading = _Reading(self, thread, talks)
-            found: dict[str, list[tuple[str, Ref]]] = {channel: [] for channel in channels}
-            seeds: dict[str, Ref] = {}
-            for at in self._store.ancestors(place.key, place.ns, row.id):
-                for one in reversed(_in_order(self._store.writes(place.key, place.ns, at.number))):
-                    for _, channel, ref in sorted(one.items, key=lambda item: -item[0]):
-                        if channel in found and channel not in seeds:
-                            found[channel].append((one.task, ref))
-                seeds |= {c: at.values[c] for c in channels if c not in seeds and c in at.values}
-                if len(seeds) == len(found):
-                    break
+            seeds, found = self._store.history(place.key, place.ns, row.id, channels)
             reading.prepare([*seeds.values(), *(ref for pairs in found.values() for _, ref in pairs)])
             for channel in channels:
                 if channel in seeds:
@@ -585,7 +591,11 @@ class NoveloSaver(BaseCheckpointSaver[int]):
             yield found
 
     async def aput(
-        self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, new_versions: ChannelVersions
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """See `put`."""
         return await threaded(self.put, config, checkpoint, metadata, new_versions)
@@ -627,7 +637,8 @@ class NoveloSaver(BaseCheckpointSaver[int]):
         wanted = config["configurable"]
         owner, thread_id = wanted.get("owner") or "", str(wanted["thread_id"])
         ns, name = wanted.get("checkpoint_ns") or "", wanted.get("checkpoint_id") or None
-        return _Place(self.memory.store.key_of(owner, thread_id), owner, thread_id, ns, name)
+        key = self._keys.get((owner, thread_id), lambda: self.memory.store.key_of(owner, thread_id))
+        return _Place(key, owner, thread_id, ns, name)
 
 
 _GONE: Any = object()  # a value that was removed for good
@@ -666,7 +677,7 @@ class _Reading:
         if places is None:
             places = self._saver._store.places(self._thread.key, ref)
             self._read(set(places))
-        out = self._talks.copies(places)
+        out = self._talks.copies(places, ref.runs if isinstance(ref, Places) else None)
         if ref.wrap == SINGLE:
             return out[0] if out else _GONE
         return _DeltaSnapshot(out) if ref.wrap == SNAPSHOT else out
@@ -712,10 +723,15 @@ class _Reading:
         return Pristine(message)
 
 
-def _note(talks: Talks, noted: Sequence[tuple[Any, Pristine] | None], places: Sequence[int]) -> None:
-    for pair, place in zip(noted, places, strict=True):
-        if pair is not None:
-            talks.placed(pair[0], place, pair[1])
+def _note(talks: Talks, value: Blob | Talk, noted: _Noted, places: Sequence[int]) -> None:
+    """What was stored is known from now on."""
+    talks.stored(noted[0], noted[1], places)
+    if isinstance(value, Talk):
+        for item, place in zip(value.items, places, strict=True):
+            if isinstance(item, Said):
+                item.fresh = False
+                if place < 0:
+                    item.value = -place
 
 
 def _stretches(positions: list[int]) -> Iterator[tuple[int, int]]:

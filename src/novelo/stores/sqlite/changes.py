@@ -20,6 +20,7 @@ from novelo.stores.rules import (
     without_quotes,
 )
 from novelo.stores.sqlite.background import Background
+from novelo.stores.sqlite.checkpoint_rows import forget
 from novelo.stores.sqlite.facts import Q, thread_row
 from novelo.stores.sqlite.rows import Facts, from_row, seal, sealed, to_row, unsealed
 from novelo.stores.sqlite.walk import hidden_between
@@ -124,7 +125,9 @@ class Changes(Background):
                 row = next(iter(db.execute(Q["entry_at"], (key, position))), None)
                 if row is None or row[7] is None:
                     continue
-                from_row(key, row)  # never seal what was altered
+                former = from_row(key, row)  # never seal what was altered
+                for (one,) in list(db.execute(Q["sharing"], (key, position))):
+                    forget(db, one, position, former.message)
                 name, body = None, None
                 if new is not None:
                     made = to_row(key, row[0], row[1], new.message, row[3], row[4], row[5] / 1000)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from itertools import takewhile
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import apsw
 import msgspec
 
-from novelo.errors import ConcurrentTurnError, InvalidSpec, SchemaTooNew, StorageCorrupt, ThreadErased
+from novelo.errors import ConcurrentTurnError, StorageCorrupt, ThreadErased
 from novelo.messages import encode
 from novelo.stores.base import Lease, NewEntry, ThreadRow
 from novelo.stores.checkpoints import (
@@ -31,22 +31,18 @@ from novelo.stores.checkpoints import (
     Talk,
     Value,
     Written,
+    runs_of,
+    unrolled,
 )
 from novelo.stores.rules import held, merged, storable, without
-from novelo.stores.sql import statements
+from novelo.stores.sqlite.checkpoint_rows import ENCODE, Q, body_of, read_checkpoint, read_written, written_body
 from novelo.stores.sqlite.facts import Q as THREADS
 from novelo.stores.sqlite.facts import thread_row
-from novelo.stores.sqlite.migrations import PACKAGE
 from novelo.stores.sqlite.rows import from_row, verify
 from novelo.stores.sqlite.store import SQLiteStore
 
-Q = statements(PACKAGE, "checkpoints.sql")
-FORMAT = 1  # the first byte of a body
 LIST_TYPE = "list"
 MAX_DEPTH = 64  # of long lists that stand on each other
-_ENCODE = msgspec.msgpack.Encoder().encode
-_BODY = msgspec.msgpack.Decoder(tuple[bytes, dict[str, Ref]])
-_WRITES = msgspec.msgpack.Decoder(list[tuple[int, str, Ref]])
 _LIST = msgspec.msgpack.Decoder(tuple[int, int, int, Runs])  # depth, number of the base or 0, how much of it, the rest
 
 
@@ -61,11 +57,12 @@ class SQLiteCheckpoints:
     def put(self, new: NewCheckpoint, writes: Sequence[NewWrites] = ()) -> tuple[dict[str, list[int]], float]:
         """Store a checkpoint, with its messages, in one transaction."""
         with self.database.writing() as db:
-            self._check_parent(db, new)
-            thread, _, ttl = self.store._ensure(db, new.key, new.names, new.now)
-            if new.created is not None and thread.created != new.created:
-                raise StalePlaces
             newest = next(iter(db.execute(Q["newest_id"], (new.key, new.ns))), None)
+            if newest is None or new.parent != newest[1]:
+                self._check_parent(db, new)
+            thread, _, ttl = self.store._ensure(db, new.key, new.names, new.now)
+            if new.created is not None:
+                self._check_places(db, thread, new.created, new.version, new.values.values())
             own = next(iter(db.execute(Q["place_of"], (new.key, new.ns, new.id))), None)
             if own is None and newest is not None and new.parent != newest[1]:
                 self._branch(db, new, newest[1])
@@ -79,7 +76,7 @@ class SQLiteCheckpoints:
                     lists[channel] = placing.places(value.items, channel in new.main and new.ns == "")
             start, stop = placing.append(new.now, ttl)
             refs = self._refs(db, new, lists)
-            body = _body(new.skeleton, refs)
+            body = body_of(new.skeleton, refs)
             if own:
                 start, stop = self._former(db, new, start, stop)
             row = (new.key, new.ns, number, new.id, new.parent, start, stop, new.run, new.expires, new.metadata, body)
@@ -87,6 +84,19 @@ class SQLiteCheckpoints:
             for one in writes:
                 self._write(db, new.key, new.ns, number, one, known=True)
             return lists, thread.created
+
+    def _check_places(
+        self, db: apsw.Connection, thread: ThreadRow, created: float, version: int, values: Iterable[Blob | Talk]
+    ) -> None:
+        """Positions of a thread are for ever; values that a caller knows may have been removed since."""
+        if thread.created != created:
+            raise StalePlaces(anew=True)
+        if thread.content_version == version:
+            return
+        for value in values:
+            for place in (*value.known, *value.items) if isinstance(value, Talk) else ():
+                if isinstance(place, int) and place < 0 and not list(db.execute(Q["value"], (thread.key, -place))):
+                    raise StalePlaces(anew=False)
 
     def _check_parent(self, db: apsw.Connection, new: NewCheckpoint) -> None:
         if new.parent is None:
@@ -125,8 +135,8 @@ class SQLiteCheckpoints:
     def _former(self, db: apsw.Connection, new: NewCheckpoint, start: int, stop: int) -> tuple[int, int]:
         """What the checkpoint that is replaced had added stays of its line."""
         row = next(iter(db.execute(Q["by_id"], (new.key, new.ns, new.id))))
-        return (min(row[4], start), max(row[5], stop)) if row[4] < row[5] and start < stop else (
-            (row[4], row[5]) if row[4] < row[5] else (start, stop))
+        pieces = [piece for piece in ((row[4], row[5]), (start, stop)) if piece[0] < piece[1]] or [(start, stop)]
+        return min(pieces)[0], max(piece[1] for piece in pieces)
 
     def _refs(self, db: apsw.Connection, new: NewCheckpoint, lists: dict[str, list[int]]) -> dict[str, Ref]:
         before: dict[str, Ref] | None = None
@@ -135,13 +145,14 @@ class SQLiteCheckpoints:
             if not isinstance(value, Talk):
                 refs[channel] = self._blob(db, new.key, value)
                 continue
-            places = lists[channel]
-            runs = _runs(places)
+            runs = runs_of(lists[channel], value.runs)
             if len(runs) > 2 * MAX_RUNS:
                 if before is None:
                     row = next(iter(db.execute(Q["by_id"], (new.key, new.ns, new.parent))), None)
-                    before = _checkpoint(new.key, row).values if row else {}
-                refs[channel] = self._long(db, new.key, value.wrap, places, before.get(channel))
+                    before = read_checkpoint(new.key, row).values if row else {}
+                refs[channel] = self._long(
+                    db, new.key, value.wrap, [*value.known, *lists[channel]], before.get(channel)
+                )
             else:
                 refs[channel] = Places(value.wrap, runs)
         return refs
@@ -151,9 +162,9 @@ class SQLiteCheckpoints:
             return Inline(blob.type, blob.body)
         return Kept(self._keep(db, key, blob))
 
-    def _keep(self, db: apsw.Connection, key: bytes, blob: Blob, entry: int | None = None) -> int:
+    def _keep(self, db: apsw.Connection, key: bytes, blob: Blob, entry: int | None = None, look: bool = True) -> int:
         """The number of a value, which is there already or is kept now."""
-        found = next(iter(db.execute(Q["value_by_hash"], (key, blob.hash))), None)
+        found = next(iter(db.execute(Q["value_by_hash"], (key, blob.hash))), None) if look else None
         if found is not None and not found[2] and (entry is None or found[1] == entry):
             return int(found[0])
         number = int(next(iter(db.execute(Q["last_value"], (key,))))[0]) + 1
@@ -170,11 +181,18 @@ class SQLiteCheckpoints:
                 base = before.number
             else:
                 depth, keep = 0, 0
-        body = _ENCODE((depth, base, keep, _runs(places[keep:])))
+        body = ENCODE((depth, base, keep, runs_of(places[keep:])))
         return LongList(wrap, self._keep(db, key, Blob(LIST_TYPE, body, blake2b(body, digest_size=16).digest())))
 
     def put_writes(
-        self, key: bytes, ns: str, checkpoint: str, writes: NewWrites, created: float | None, known: bool
+        self,
+        key: bytes,
+        ns: str,
+        checkpoint: str,
+        writes: NewWrites,
+        known: bool,
+        created: float | None = None,
+        version: int = 0,
     ) -> dict[int, list[int]] | None:
         """Store what a task wrote at a checkpoint."""
         with self.database.writing() as db:
@@ -183,26 +201,31 @@ class SQLiteCheckpoints:
                 return None
             if created is not None:
                 found = thread_row(db, key)
-                if found is None or found[0].created != created:
-                    raise StalePlaces
+                if found is None:
+                    raise StalePlaces(anew=True)
+                self._check_places(db, found[0], created, version, [item[2] for item in writes.items])
             return self._write(db, key, ns, row[0], writes, known)
 
     def _write(
         self, db: apsw.Connection, key: bytes, ns: str, number: int, new: NewWrites, known: bool
     ) -> dict[int, list[int]]:
         row = next(iter(db.execute(Q["written_by"], (key, ns, number, new.task))), None)
-        there = {} if row is None else {item[0]: item for item in _written(key, ns, number, row).items}
-        found = thread_row(db, key)
-        placing = _Placing(self, db, key, found[0]) if found else None
+        there = {} if row is None else {item[0]: item for item in read_written(key, ns, number, row).items}
+        placing: _Placing | None = None
         lists: dict[int, list[int]] = {}
         for index, channel, value in new.items:
             ref: Ref
             if isinstance(value, Talk):
-                assert placing is not None
+                if placing is None:
+                    found = thread_row(db, key)
+                    assert found is not None
+                    placing = _Placing(self, db, key, found[0])
                 lists[index] = placing.places(value.items, False)
-                runs = _runs(lists[index])
-                long = len(runs) > 2 * MAX_RUNS
-                ref = self._long(db, key, value.wrap, lists[index], None) if long else Places(value.wrap, runs)
+                runs = runs_of(lists[index], value.runs)
+                if len(runs) > 2 * MAX_RUNS:
+                    ref = self._long(db, key, value.wrap, [*value.known, *lists[index]], None)
+                else:
+                    ref = Places(value.wrap, runs)
             else:
                 ref = self._blob(db, key, value)
             old = there.get(index)
@@ -213,7 +236,7 @@ class SQLiteCheckpoints:
                     f"another run has written at the same checkpoint (task {new.task}); nothing was stored: run again"
                 )
         path = new.path if row is None or new.path else row[1]
-        body = bytes((FORMAT,)) + _ENCODE([there[index] for index in sorted(there)])
+        body = written_body([there[index] for index in sorted(there)])
         db.execute(Q["write"], (key, ns, number, new.task, path, body))
         return lists
 
@@ -225,12 +248,12 @@ class SQLiteCheckpoints:
                 row = next(iter(db.execute(Q["newest"], (key, ns))), None)
             else:
                 row = next(iter(db.execute(Q["by_id"], (key, ns, checkpoint))), None)
-        return None if row is None else _checkpoint(key, row)
+        return None if row is None else read_checkpoint(key, row)
 
     def writes(self, key: bytes, ns: str, number: int) -> list[Written]:
         """What was written at a checkpoint."""
         with self.database.reading() as db:
-            return [_written(key, ns, number, row) for row in db.execute(Q["written"], (key, ns, number))]
+            return [read_written(key, ns, number, row) for row in db.execute(Q["written"], (key, ns, number))]
 
     def values(self, key: bytes, numbers: Sequence[int]) -> dict[int, Value]:
         """Values by their numbers."""
@@ -247,13 +270,13 @@ class SQLiteCheckpoints:
     def places(self, key: bytes, ref: Ref) -> list[int]:
         """The places of a list of messages."""
         if isinstance(ref, Places):
-            return _unrolled(ref.runs)
+            return unrolled(ref.runs)
         with self.database.reading() as db:
             return self._places(db, key, ref)
 
     def _places(self, db: apsw.Connection, key: bytes, ref: Ref) -> list[int]:
         if isinstance(ref, Places):
-            return _unrolled(ref.runs)
+            return unrolled(ref.runs)
         assert isinstance(ref, LongList)
         parts: list[tuple[int, Runs]] = []
         number = ref.number
@@ -263,7 +286,7 @@ class SQLiteCheckpoints:
             number = base
         out: list[int] = []
         for keep, runs in reversed(parts):
-            out = [*out[:keep], *_unrolled(runs)]
+            out = [*out[:keep], *unrolled(runs)]
         return out
 
     def _list(self, db: apsw.Connection, key: bytes, number: int) -> tuple[int, int, int, Runs]:
@@ -273,16 +296,40 @@ class SQLiteCheckpoints:
         except (msgspec.MsgspecError, ValueError) as error:
             raise StorageCorrupt(f"value {number} of thread {key.hex()} is no list of ours") from error
 
-    def ancestors(self, key: bytes, ns: str, checkpoint: str) -> Iterator[Checkpoint]:
-        """The parent of a checkpoint, its parent, and so on."""
+    def history(
+        self, key: bytes, ns: str, checkpoint: str, channels: Sequence[str]
+    ) -> tuple[dict[str, Ref], dict[str, list[tuple[str, Ref]]]]:
+        """What stands of some channels before a checkpoint: their seeds, and what was written, the newest first."""
+        seeds: dict[str, Ref] = {}
+        found: dict[str, list[tuple[str, Ref]]] = {channel: [] for channel in channels}
         with self.database.reading() as db:
             row = next(iter(db.execute(Q["by_id"], (key, ns, checkpoint))), None)
-            seen = {checkpoint}
-            while row is not None and row[3] is not None and row[3] not in seen:
-                seen.add(row[3])
-                row = next(iter(db.execute(Q["by_id"], (key, ns, row[3]))), None)
-                if row is not None:
-                    yield _checkpoint(key, row)
+            if row is None:
+                return seeds, found
+            wanted = row[3]
+            # a line is nearly always one of neighbours: read it as a range, and pass over what is of other branches
+            lines = db.execute(Q["below"], (key, ns, row[1]))
+            notes = db.execute(Q["written_below"], (key, ns, row[1]))
+            note = next(notes, None)
+            for row in lines:
+                if row[2] != wanted:
+                    continue
+                at = read_checkpoint(key, row)
+                while note is not None and note[0] > at.number:
+                    note = next(notes, None)
+                written = []
+                while note is not None and note[0] == at.number:
+                    written.append(read_written(key, ns, at.number, note[1:]))
+                    note = next(notes, None)
+                for one in sorted(written, key=lambda one: (one.path, one.task), reverse=True):
+                    for _, channel, ref in reversed(one.items):
+                        if channel in found and channel not in seeds:
+                            found[channel].append((one.task, ref))
+                seeds |= {c: at.values[c] for c in channels if c not in seeds and c in at.values}
+                wanted = at.parent
+                if wanted is None or len(seeds) == len(found):
+                    break
+        return seeds, found
 
     def listed(
         self,
@@ -305,7 +352,7 @@ class SQLiteCheckpoints:
                 rows = db.execute(Q["of_owner"], (owner, ns, *more))
             else:
                 rows = db.execute(Q["of_thread" if ns is None else "of_namespace"], (key, ns, *more))
-            return [_checkpoint(row[0], row[3:], (row[1], row[2])) for row in rows]
+            return [read_checkpoint(row[0], row[3:], (row[1], row[2])) for row in rows]
 
     def expired(self, now: float) -> list[tuple[bytes, str, str]]:
         """Threads whose newest checkpoint has lapsed."""
@@ -328,7 +375,7 @@ class SQLiteCheckpoints:
     def prune(self, key: bytes, keep_latest: bool) -> int:
         """Remove checkpoints but the newest of each namespace and what it is rebuilt from, or all."""
         with self.database.writing() as db:
-            rows = [_checkpoint(key, row) for row in db.execute(Q["all_of_thread"], (key,))]
+            rows = [read_checkpoint(key, row) for row in db.execute(Q["all_of_thread"], (key,))]
             kept = _needed(rows) if keep_latest else set()
             gone = [row for row in rows if (row.ns, row.number) not in kept]
             for row in gone:
@@ -342,9 +389,9 @@ class SQLiteCheckpoints:
         """Values that nothing refers to any more go; what an entry of the transcript points to stays."""
         refs: list[Ref] = []
         for row in db.execute(Q["all_of_thread"], (key,)):
-            refs += _checkpoint(key, row).values.values()
+            refs += read_checkpoint(key, row).values.values()
         for row in db.execute(Q["all_written"], (key,)):
-            refs += [item[2] for item in _written(key, row[0], row[1], row[2:]).items]
+            refs += [item[2] for item in read_written(key, row[0], row[1], row[2:]).items]
         used: set[int] = set()
         for ref in refs:
             if isinstance(ref, Kept):
@@ -354,12 +401,16 @@ class SQLiteCheckpoints:
                 while number and number not in used:
                     used.add(number)
                     _, number, _, runs = self._list(db, key, number)
-                    used.update(-place for place in _unrolled(runs) if place < 0)
+                    used.update(-place for place in unrolled(runs) if place < 0)
             elif isinstance(ref, Places):
-                used.update(-place for place in _unrolled(ref.runs) if place < 0)
+                used.update(-place for place in unrolled(ref.runs) if place < 0)
+        last = next(iter(db.execute(Q["last_value"], (key,))))[0]
         for number, _, _, body, entry, _ in list(db.execute(Q["all_values"], (key,))):
             if number not in used and (entry is None or body is None):
-                db.execute(Q["drop_value"], (key, number))
+                # the highest one leaves its number behind, so that no other value gets it
+                db.execute(Q["gone"] if number == last else Q["drop_value"], (key, number))
+        db.execute(THREADS["content_changed"], (key,))
+        db.execute(THREADS["reseal"], (key,))
 
     def copy(self, source: ThreadRow, key: bytes, names: tuple[str, str], now: float) -> None:
         """Another thread with the same checkpoints, whose messages it shares."""
@@ -367,10 +418,10 @@ class SQLiteCheckpoints:
             found = thread_row(db, source.key)
             self.store._fork(db, source, key, names, found[0].head if found else 0, now)
             for row in list(db.execute(Q["all_of_thread"], (source.key,))):
-                _checkpoint(source.key, row)
+                read_checkpoint(source.key, row)
                 db.execute(Q["put"], (key, *row[:10]))
             for row in list(db.execute(Q["all_written"], (source.key,))):
-                _written(source.key, row[0], row[1], row[2:])
+                read_written(source.key, row[0], row[1], row[2:])
                 db.execute(Q["write"], (key, *row[:5]))
             for row in list(db.execute(Q["all_values"], (source.key,))):
                 verify(row[5], "checkpoint value", source.key, *row[:5])
@@ -436,6 +487,8 @@ class _Placing:
         position = self.thread.head + len(self.new)
         self.new.append(said)
         if value is None:
+            value = said.value
+        if value is None and not said.fresh:
             found = next(iter(self.db.execute(Q["value_by_hash"], (self.key, said.blob.hash))), None)
             value = found[0] if found is not None and found[1] is None else None
         if value is not None:
@@ -443,7 +496,7 @@ class _Placing:
         return position
 
     def _aside(self, said: Said) -> int:
-        return -self.owner._keep(self.db, self.key, said.blob)
+        return -self.owner._keep(self.db, self.key, said.blob, look=not said.fresh)
 
     def append(self, now: float, ttl: float) -> tuple[int, int]:
         """Write the new messages into the transcript; the positions that they got."""
@@ -471,45 +524,8 @@ class _Placing:
         assert first == head
         for value, position, exact in self.became:
             body = None if exact else self.new[position - head].blob.body
-            self.db.execute(Q["became"], (self.key, value, body, position))
+            self.db.execute(Q["became"], (self.key, value, body, position, self.new[position - head].blob.hash))
         return head, head + len(entries)
-
-
-# ---------------------------------------------------------------------------------------------- rows and runs
-def _body(skeleton: bytes, refs: dict[str, Ref]) -> bytes:
-    return bytes((FORMAT,)) + _ENCODE((skeleton, refs))
-
-
-def _known(what: str, key: bytes, body: Any) -> bytes:
-    """A body without the byte for its format.
-
-    Raises:
-        SchemaTooNew: a newer version wrote it.
-    """
-    if not isinstance(body, bytes) or not body:
-        raise StorageCorrupt(f"a {what} of thread {key.hex()} is empty: restore a backup")
-    if body[0] > FORMAT:
-        raise SchemaTooNew(f"a {what} has format {body[0]}, this version knows up to {FORMAT}: upgrade novelo")
-    return body[1:]
-
-
-def _checkpoint(key: bytes, row: tuple[Any, ...], names: tuple[str, str] = ("", "")) -> Checkpoint:
-    ns, number, name, parent, _, _, _, expires, metadata, body, found = row
-    verify(found, "checkpoint", key, *row[:10])
-    try:
-        skeleton, values = _BODY.decode(_known("checkpoint", key, body))
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise StorageCorrupt(f"checkpoint {name} of thread {key.hex()} is none of ours") from error
-    return Checkpoint(key, ns, number, name, parent, metadata, skeleton, values, names, expires)
-
-
-def _written(key: bytes, ns: str, number: int, row: tuple[Any, ...]) -> Written:
-    task, path, body, found = row
-    verify(found, "checkpoint writes", key, ns, number, task, path, body)
-    try:
-        return Written(task, path, _WRITES.decode(_known("checkpoint's writes", key, body)))
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise StorageCorrupt(f"writes at checkpoint {number} of thread {key.hex()} are none of ours") from error
 
 
 def _needed(rows: Sequence[Checkpoint]) -> set[tuple[str, int]]:
@@ -527,26 +543,4 @@ def _needed(rows: Sequence[Checkpoint]) -> set[tuple[str, int]]:
                 break
             out.add((at.ns, at.number))
             missing -= set(at.values)
-    return out
-
-
-def _runs(places: Sequence[int]) -> Runs:
-    """Places as runs: first place, how many. Example: 0 1 2 -4 -5 -> (0, 3, -4, 2)."""
-    out: list[int] = []
-    i, n = 0, len(places)
-    while i < n:
-        first = at = places[i]
-        step = 1 if first >= 0 else -1
-        i += 1
-        while i < n and places[i] == at + step:
-            at += step
-            i += 1
-        out += (first, abs(at - first) + 1)
-    return tuple(out)
-
-
-def _unrolled(runs: Runs) -> list[int]:
-    out: list[int] = []
-    for first, count in zip(runs[::2], runs[1::2], strict=True):
-        out += range(first, first + count) if first >= 0 else range(first, first - count, -1)
     return out

@@ -136,7 +136,7 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, seal('checkpoint value', ?1, ?2, ?3, ?4, ?5, ?6)
 -- became --
 -- A value became an entry of the transcript: its body stands there.
 UPDATE checkpoint_values SET body = ?3, entry = ?4, seal = seal('checkpoint value', thread, number, hash, type, ?3, ?4)
-WHERE thread = ?1 AND number = ?2;
+WHERE thread = ?1 AND number = ?2 AND hash = ?5;
 
 -- drop_value --
 -- A value that nothing refers to.
@@ -147,8 +147,8 @@ DELETE FROM checkpoint_values WHERE thread = ?1 AND number = ?2;
 SELECT number FROM checkpoint_values WHERE thread = ?1 AND entry = ?2 AND body IS NOT NULL;
 
 -- quoting_values --
--- Values that hold a text.
-SELECT number FROM checkpoint_values WHERE thread = ?1 AND body IS NOT NULL AND instr(body, CAST(?2 AS BLOB));
+-- Values that hold some bytes.
+SELECT number, body FROM checkpoint_values WHERE thread = ?1 AND body IS NOT NULL AND instr(body, ?2);
 
 -- gone --
 -- What a value said was removed.
@@ -159,3 +159,22 @@ WHERE thread = ?1 AND number = ?2;
 -- any --
 -- Whether a thread has checkpoints at all.
 SELECT 1 FROM checkpoints WHERE thread = ?1 LIMIT 1;
+
+-- below --
+-- Checkpoints of a namespace below a number, newest first.
+SELECT ns, number, id, parent, start, stop, run, expires, metadata, body, seal FROM checkpoints
+WHERE thread = ?1 AND ns = ?2 AND number < ?3 ORDER BY number DESC;
+
+-- written_below --
+-- What was written at them.
+SELECT number, task, path, body, seal FROM checkpoint_writes
+WHERE thread = ?1 AND ns = ?2 AND number < ?3 ORDER BY number DESC;
+
+-- quoting_checkpoints --
+-- Checkpoints that hold some bytes themselves.
+SELECT ns, number, id, parent, start, stop, run, expires, metadata, body, seal FROM checkpoints
+WHERE thread = ?1 AND instr(body, ?2);
+
+-- quoting_writes --
+-- Writes that do.
+SELECT ns, number, task, path, body, seal FROM checkpoint_writes WHERE thread = ?1 AND instr(body, ?2);

@@ -10,6 +10,7 @@ import msgspec
 from novelo.errors import InvalidSpec, StorageFull, StoreError, ThreadErased, UnknownEntry
 from novelo.stores.base import Receipt, ThreadRow
 from novelo.stores.sqlite.changes import PLACES, Changes, facts_of, json_text, left_over
+from novelo.stores.sqlite.checkpoint_rows import forget, has_checkpoints
 from novelo.stores.sqlite.database import Database
 from novelo.stores.sqlite.facts import Q, pinned, thread_row
 from novelo.stores.sqlite.rows import Facts, from_row, seal, sealed
@@ -149,9 +150,11 @@ class Forks(Changes):
         it with that one from now on. What it shared with an earlier thread stays shared with that one.
         """
         start = parent.fork_at if parent.parent is not None else 0
-        named = tuple(row[1] for row in db.execute(Q["heirs"], (parent.key, start)))
+        heirs = list(db.execute(Q["heirs"], (parent.key, start)))
+        named = tuple(row[1] for row in heirs)
         if not keep:
             self._content_changed(db, parent.key, start)
+            self._forget_all(db, parent, start, [row[0] for row in heirs])
         children = list(db.execute(Q["children"], (parent.key,)))
         heir = max(children, key=lambda child: child[1], default=None)
         for child, at in children:
@@ -163,6 +166,14 @@ class Forks(Changes):
             db.execute(Q["cut_fork"], (child, *line))
             db.execute(Q["reseal"], (child,))
         return named
+
+    def _forget_all(self, db: apsw.Connection, parent: ThreadRow, start: int, heirs: list[bytes]) -> None:
+        """What the states of graphs in forks repeat of a thread that goes."""
+        heirs = [key for key in heirs if has_checkpoints(db, key)]
+        for row in list(db.execute(Q["range"], (parent.key, start, parent.head, parent.head))) if heirs else ():
+            entry = from_row(parent.key, row)
+            for key in heirs:
+                forget(db, key, entry.position, entry.message)
 
     def _inherit(self, db: apsw.Connection, parent: bytes, child: bytes, start: int, stop: int, keep: bool) -> None:
         for row in list(db.execute(Q["range"], (parent, start, stop, stop))):
