@@ -79,9 +79,10 @@ class Codec:
         if self.encrypted:
             return Said(NewEntry(Message(_role(message), None, id=message.id)), blob, exact=False)  # type: ignore[arg-type]
         try:
-            ours = from_langchain(message)
+            plain = _plain(message)
+            ours = Message(_role(message), message.content, id=message.id) if plain else from_langchain(message)  # type: ignore[arg-type]
             entry = self._memory.new_entry(ours)
-            exact = _plain(message) and entry.message is ours
+            exact = plain and entry.message is ours
             if not exact:
                 back = to_langchain(decode(encode(entry.message)))
                 exact = self.blob(back, key).hash == blob.hash

@@ -251,7 +251,7 @@ class NoveloSaver(BaseCheckpointSaver[int]):
             parent,
             metadata.get("source") in _DECLARED or isinstance(parent, Addressed),
             not checkpoint["channel_versions"],
-            json.dumps(known, ensure_ascii=False, default=str).encode("utf-8", "ignore").decode(),
+            _json(known),
             run if isinstance(run, str) else None,
             None if self.ttl is None else now + 60 * self.ttl,
             self._codec.skeleton(checkpoint),  # type: ignore[arg-type]
@@ -732,6 +732,14 @@ def _note(talks: Talks, value: Blob | Talk, noted: _Noted, places: Sequence[int]
                 item.fresh = False
                 if place < 0:
                     item.value = -place
+
+
+def _json(known: CheckpointMetadata) -> str:
+    """Metadata as JSON text; what is no data is told by its name."""
+    try:
+        return msgspec.json.encode(known).decode()
+    except (TypeError, ValueError):
+        return json.dumps(known, ensure_ascii=False, default=str).encode("utf-8", "ignore").decode()
 
 
 def _stretches(positions: list[int]) -> Iterator[tuple[int, int]]:

@@ -14,6 +14,7 @@ from novelo.errors import ConcurrentTurnError, StorageCorrupt, ThreadErased
 from novelo.messages import encode
 from novelo.stores.base import Lease, NewEntry, ThreadRow
 from novelo.stores.checkpoints import (
+    GONE,
     INLINE_BYTES,
     MAX_RUNS,
     Blob,
@@ -42,7 +43,11 @@ from novelo.stores.sqlite.rows import from_row, verify
 from novelo.stores.sqlite.store import SQLiteStore
 
 LIST_TYPE = "list"
+CUT = "cut:"  # before the type of a value whose texts stand in the transcript
+WORTH = 24  # characters of a text that is worth it
+RAW = 256  # checkpoints whose values may still be shortened
 MAX_DEPTH = 64  # of long lists that stand on each other
+_PIECES = msgspec.msgpack.Decoder(list[bytes | int])
 _LIST = msgspec.msgpack.Decoder(tuple[int, int, int, Runs])  # depth, number of the base or 0, how much of it, the rest
 
 
@@ -52,6 +57,7 @@ class SQLiteCheckpoints:
     def __init__(self, store: SQLiteStore) -> None:
         self.store = store
         self.database = store.database
+        self._raw: dict[tuple[bytes, str, str], list[tuple[int, Blob]]] = {}  # values as they came, by checkpoint
 
     # ------------------------------------------------------------------------------------------ writing
     def put(self, new: NewCheckpoint, writes: Sequence[NewWrites] = ()) -> tuple[dict[str, list[int]], float]:
@@ -60,21 +66,20 @@ class SQLiteCheckpoints:
             newest = next(iter(db.execute(Q["newest_id"], (new.key, new.ns))), None)
             if newest is None or new.parent != newest[1]:
                 self._check_parent(db, new)
-            thread, _, ttl = self.store._ensure(db, new.key, new.names, new.now)
-            if new.created is not None:
-                self._check_places(db, thread, new.created, new.version, new.values.values())
+            created = self._fence(db, new)
             own = next(iter(db.execute(Q["place_of"], (new.key, new.ns, new.id))), None)
             if own is None and newest is not None and new.parent != newest[1]:
                 self._branch(db, new, newest[1])
             number = own[0] if own else 1 if newest is None else newest[0] + 1
-            placing = _Placing(self, db, new.key, thread)
+            placing = _Placing(self, db, new.key)
             for taken, said in new.replayed:
                 placing.take_up(taken, said)
             lists: dict[str, list[int]] = {}
             for channel, value in new.values.items():
                 if isinstance(value, Talk):
                     lists[channel] = placing.places(value.items, channel in new.main and new.ns == "")
-            start, stop = placing.append(new.now, ttl)
+            start, stop = placing.append(new.now)
+            self._shorten(db, new, placing)
             refs = self._refs(db, new, lists)
             body = body_of(new.skeleton, refs)
             if own:
@@ -82,21 +87,18 @@ class SQLiteCheckpoints:
             row = (new.key, new.ns, number, new.id, new.parent, start, stop, new.run, new.expires, new.metadata, body)
             db.execute(Q["put"], row)
             for one in writes:
-                self._write(db, new.key, new.ns, number, one, known=True)
-            return lists, thread.created
+                self._write(db, (new.key, new.ns, new.id), number, one, known=True)
+            return lists, created
 
-    def _check_places(
-        self, db: apsw.Connection, thread: ThreadRow, created: float, version: int, values: Iterable[Blob | Talk]
-    ) -> None:
-        """Positions of a thread are for ever; values that a caller knows may have been removed since."""
-        if thread.created != created:
-            raise StalePlaces(anew=True)
-        if thread.content_version == version:
-            return
-        for value in values:
-            for place in (*value.known, *value.items) if isinstance(value, Talk) else ():
-                if isinstance(place, int) and place < 0 and not list(db.execute(Q["value"], (thread.key, -place))):
-                    raise StalePlaces(anew=False)
+    def _fence(self, db: apsw.Connection, new: NewCheckpoint) -> float:
+        """The moment that the thread was made, now or before."""
+        found = next(iter(db.execute(Q["fences"], (new.key,))), None)
+        if found is None:
+            thread = self.store._ensure(db, new.key, new.names, new.now)[0]
+            found = (thread.created, thread.content_version)
+        if new.created is not None:
+            _check_places(db, new.key, found, (new.created, new.version), new.values.values())
+        return float(found[0])
 
     def _check_parent(self, db: apsw.Connection, new: NewCheckpoint) -> None:
         if new.parent is None:
@@ -143,7 +145,7 @@ class SQLiteCheckpoints:
         refs: dict[str, Ref] = {}
         for channel, value in new.values.items():
             if not isinstance(value, Talk):
-                refs[channel] = self._blob(db, new.key, value)
+                refs[channel] = self._blob(db, (new.key, new.ns, new.id), value)
                 continue
             runs = runs_of(lists[channel], value.runs)
             if len(runs) > 2 * MAX_RUNS:
@@ -157,10 +159,31 @@ class SQLiteCheckpoints:
                 refs[channel] = Places(value.wrap, runs)
         return refs
 
-    def _blob(self, db: apsw.Connection, key: bytes, blob: Blob) -> Ref:
+    def _blob(self, db: apsw.Connection, at: tuple[bytes, str, str], blob: Blob) -> Ref:
         if len(blob.body) <= INLINE_BYTES:
             return Inline(blob.type, blob.body)
-        return Kept(self._keep(db, key, blob))
+        number = self._keep(db, at[0], blob)
+        if "+" not in blob.type:
+            self._raw.setdefault(at, []).append((number, blob))
+            while len(self._raw) > RAW:
+                del self._raw[next(iter(self._raw))]
+        return Kept(number)
+
+    def _shorten(self, db: apsw.Connection, new: NewCheckpoint, placing: _Placing) -> None:
+        """What a graph was given, and what its tasks wrote, says again what stands in the transcript now.
+
+        Such a value keeps its bytes less the texts: (bytes, position, bytes, ...). If the message is deleted or masked,
+        the value is gone with it.
+        """
+        raw = self._raw.pop((new.key, new.ns, new.parent or ""), ())
+        for number, blob in raw if placing.new else ():
+            pieces: list[bytes | int] = [blob.body]
+            for position, said in enumerate(placing.new, placing.head):
+                text = said.entry.message.content
+                if isinstance(text, str) and len(text) >= WORTH:
+                    pieces = _without(pieces, text.encode(), position)
+            if len(pieces) > 1:
+                db.execute(Q["cut"], (new.key, number, CUT + blob.type, ENCODE(pieces), blob.hash))
 
     def _keep(self, db: apsw.Connection, key: bytes, blob: Blob, entry: int | None = None, look: bool = True) -> int:
         """The number of a value, which is there already or is kept now."""
@@ -200,15 +223,14 @@ class SQLiteCheckpoints:
             if row is None:
                 return None
             if created is not None:
-                found = thread_row(db, key)
-                if found is None:
-                    raise StalePlaces(anew=True)
-                self._check_places(db, found[0], created, version, [item[2] for item in writes.items])
-            return self._write(db, key, ns, row[0], writes, known)
+                found = next(iter(db.execute(Q["fences"], (key,))), (0.0, 0))
+                _check_places(db, key, found, (created, version), [item[2] for item in writes.items])
+            return self._write(db, (key, ns, checkpoint), row[0], writes, known)
 
     def _write(
-        self, db: apsw.Connection, key: bytes, ns: str, number: int, new: NewWrites, known: bool
+        self, db: apsw.Connection, at: tuple[bytes, str, str], number: int, new: NewWrites, known: bool
     ) -> dict[int, list[int]]:
+        key, ns, _ = at
         row = next(iter(db.execute(Q["written_by"], (key, ns, number, new.task))), None)
         there = {} if row is None else {item[0]: item for item in read_written(key, ns, number, row).items}
         placing: _Placing | None = None
@@ -217,9 +239,7 @@ class SQLiteCheckpoints:
             ref: Ref
             if isinstance(value, Talk):
                 if placing is None:
-                    found = thread_row(db, key)
-                    assert found is not None
-                    placing = _Placing(self, db, key, found[0])
+                    placing = _Placing(self, db, key)
                 lists[index] = placing.places(value.items, False)
                 runs = runs_of(lists[index], value.runs)
                 if len(runs) > 2 * MAX_RUNS:
@@ -227,7 +247,7 @@ class SQLiteCheckpoints:
                 else:
                     ref = Places(value.wrap, runs)
             else:
-                ref = self._blob(db, key, value)
+                ref = self._blob(db, at, value)
             old = there.get(index)
             if old is None or new.special:
                 there[index] = (index, channel, ref)
@@ -265,7 +285,24 @@ class SQLiteCheckpoints:
         if row is None:
             raise StorageCorrupt(f"value {number} of thread {key.hex()} is missing: restore a backup")
         verify(row[5], "checkpoint value", key, *row[:5])
-        return Value(row[2], row[3], row[4])
+        kind, body = row[2], row[3]
+        if kind.startswith(CUT):
+            kind = kind.removeprefix(CUT)
+            whole = self._filled(db, key, body)
+            if blake2b(kind.encode() + b"\0" + whole, key=key, digest_size=16).digest() != row[1]:
+                return Value(GONE, b"", row[4])
+            return Value(kind, whole, row[4])
+        return Value(kind, body, row[4])
+
+    def _filled(self, db: apsw.Connection, key: bytes, body: bytes) -> bytes:
+        found = thread_row(db, key)
+        out = []
+        for piece in _PIECES.decode(body):
+            if isinstance(piece, int) and found is not None:
+                text = self.store._rows(db, found[0], piece, 1)[0].message.content
+                piece = text.encode() if isinstance(text, str) else b""
+            out.append(piece if isinstance(piece, bytes) else b"")
+        return b"".join(out)
 
     def places(self, key: bytes, ref: Ref) -> list[int]:
         """The places of a list of messages."""
@@ -431,11 +468,26 @@ class SQLiteCheckpoints:
 class _Placing:
     """Finding a place for messages, inside of one transaction."""
 
-    def __init__(self, owner: SQLiteCheckpoints, db: apsw.Connection, key: bytes, thread: ThreadRow) -> None:
-        self.owner, self.db, self.key, self.thread = owner, db, key, thread
+    def __init__(self, owner: SQLiteCheckpoints, db: apsw.Connection, key: bytes) -> None:
+        self.owner, self.db, self.key = owner, db, key
+        self._found: tuple[ThreadRow, float] | None = None
         self.new: list[Said] = []
         self.by_hash: dict[bytes, int] = {}  # of messages with an id that were placed in this transaction
         self.became: list[tuple[int, int, bool]] = []
+
+    @property
+    def thread(self) -> ThreadRow:
+        """The thread, read when it is first asked for."""
+        if self._found is None:
+            found = thread_row(self.db, self.key)
+            assert found is not None
+            self._found = found[0], found[2]
+        return self._found[0]
+
+    @property
+    def head(self) -> int:
+        """Where the first new message goes."""
+        return self.thread.head
 
     def places(self, items: Sequence[int | Said], main: bool) -> list[int]:
         """A place for each of the messages."""
@@ -498,12 +550,12 @@ class _Placing:
     def _aside(self, said: Said) -> int:
         return -self.owner._keep(self.db, self.key, said.blob, look=not said.fresh)
 
-    def append(self, now: float, ttl: float) -> tuple[int, int]:
+    def append(self, now: float) -> tuple[int, int]:
         """Write the new messages into the transcript; the positions that they got."""
+        if not self.new or self._found is None:
+            return 0, 0
         head = self.thread.head
-        if not self.new:
-            return head, head
-        if held(self.thread, ttl, Lease("", 30.0, now)):
+        if held(self.thread, self._found[1], Lease("", 30.0, now)):
             raise ConcurrentTurnError("a turn of this thread is open; nothing was stored: run again when it is done")
         if self.thread.open_turn is not None:
             self.owner.store._interrupt(self.db, self.thread, now, but=None)
@@ -526,6 +578,41 @@ class _Placing:
             body = None if exact else self.new[position - head].blob.body
             self.db.execute(Q["became"], (self.key, value, body, position, self.new[position - head].blob.hash))
         return head, head + len(entries)
+
+
+def _check_places(
+    db: apsw.Connection,
+    key: bytes,
+    found: tuple[float, int],
+    read: tuple[float, int],
+    values: Iterable[Blob | Talk],
+) -> None:
+    """Positions of a thread are for ever; values that a caller knows may have been removed since.
+
+    Args:
+        found: when the thread was made, and the version of its content.
+        read: the same when the places were read.
+    """
+    if found[0] != read[0]:
+        raise StalePlaces(anew=True)
+    for value in values if found[1] != read[1] else ():
+        for place in (*value.known, *value.items) if isinstance(value, Talk) else ():
+            if isinstance(place, int) and place < 0 and not list(db.execute(Q["value"], (key, -place))):
+                raise StalePlaces(anew=False)
+
+
+def _without(pieces: list[bytes | int], text: bytes, position: int) -> list[bytes | int]:
+    """Bytes without a text that an entry says."""
+    out: list[bytes | int] = []
+    for piece in pieces:
+        if isinstance(piece, int) or text not in piece:
+            out.append(piece)
+            continue
+        parts = piece.split(text)
+        for part in parts[:-1]:
+            out += (part, position)
+        out.append(parts[-1])
+    return out
 
 
 def _needed(rows: Sequence[Checkpoint]) -> set[tuple[str, int]]:
