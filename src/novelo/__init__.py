@@ -11,7 +11,7 @@ To follow one user message through the files:
     wire.py         turns -> the list of one provider's dialect        protocol.py the table of legal moves, check()
     formats/        our messages <-> OpenAI, Anthropic, LangChain
     usage.py        the ledger of every call                           accounts.py its cost, and limits
-    compaction.py   after the reply: what a summary covers, and how it is asked for
+    covering.py     after the reply: what a summary covers             compaction.py how it is asked for
     worker.py       jobs: claimed, done, swapped in                    summaries.py a version as a value
 
 To follow a back-test: compare.py -> replay.py, every request under each policy -> caching.py -> report.py.

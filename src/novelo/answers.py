@@ -72,13 +72,15 @@ _HELPS = (
     r"(?i)\b(?:how|what) (?:can|may) i\b|como posso (?:te |lhe |o |a )?ajudar|(?:em|no) que posso"
     r"|(?:en qu[ée]|c[óo]mo) puedo|(?:我能|我可以|可以)(?:为您|为你|帮)"
 )
-# A request for the conversation: please · send · the text, at the beginning of one of the first sentences.
+# A request for the conversation at the beginning of one of the first sentences: please, and then send and the text.
+_SENTENCE = r"[^.!?。！？\n]{0,100}?"
 _WANTS = (
     r"(?i)(?:\A|[.!?。！？，,\n])\W*(?:please|kindly|could you|can you|would you|por favor|(?:você )?pod(?:e|eria)\b"
-    r"|puedes?\b|podr[íi]as?\b|请|麻烦|能否|能不能|您能)[^.!?。！？\n]{0,60}?"
-    r"(?:provide|share|paste|send|forne|compartilh|envi|mand|col[ea]|proporcion|compart|peg[au]|提供|发送|发给|粘贴|发来|给我)"
-    r"[^.!?。！？\n]{0,60}?(?:conversa|transcript|chat\b|dialog|messages?\b|mensage|mensaje|text[oe]?\b|content|conte[úu]do"
-    r"|notes?\b|对话|聊天|内容|文本|记录|消息)"
+    r"|puedes?\b|podr[íi]as?\b|请|麻烦|能否|能不能|您能)"
+    rf"(?={_SENTENCE}(?:provide|share|paste|send|forne|compartilh|envi|mand|col[ea]|proporcion|compart|peg[au]"
+    r"|提供|发送|发给|粘贴|发来|给我))"
+    rf"(?={_SENTENCE}(?:conversa|transcript|chat\b|dialog|messages?\b|mensage|mensaje|text[oe]?\b|content|conte[úu]do"
+    r"|notes?\b|对话|聊天|内容|文本|记录|消息))"
 )
 _ASKS = _begins(
     r"(?:what|which|who|how|where|when|do you|did you|would you|could you|can you|are you|is there|shall i|should i)\b",

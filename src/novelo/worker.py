@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from novelo.asking import ModelReply, ModelRequest
-from novelo.compaction import Contract, Plan, Progress, flow, masks_of, plan, stage_of
+from novelo.compaction import Contract, Progress, flow
 from novelo.context.spec import Policy, parse
 from novelo.context.summary import Summarize
+from novelo.covering import Plan, masks_of, plan, stage_of
 from novelo.errors import InvalidSpec, ModelFailed, NoveloError, StoreError
 from novelo.events import CompactionEvent
 from novelo.messages import Message

@@ -80,6 +80,10 @@ class Log:
         if start < stop:
             self.cuts.append((start, stop, why))
 
+    def rule(self, position: int) -> str | None:
+        """The rule that took a position out; None if there is none."""
+        return self.singles.get(position) or next((w for a, b, w in self.cuts if a <= position < b), None)
+
 
 @dataclass
 class Desk:
