@@ -32,7 +32,7 @@ from langgraph.config import get_config
 
 from novelo.accounts import Accounts
 from novelo.aio import threaded
-from novelo.compaction import INPUT_TOKENS, Contract, Plan, flow, masks_of, plan, stage_of
+from novelo.compaction import INPUT_TOKENS, Contract, flow
 from novelo.connect import as_model
 from novelo.context import Context, compose_source, parse
 from novelo.context.budget import Budget
@@ -42,6 +42,7 @@ from novelo.context.redact import Redact
 from novelo.context.sizes import Size
 from novelo.context.spec import Pipeline
 from novelo.context.summary import Summarize
+from novelo.covering import Plan, masks_of, plan, stage_of
 from novelo.errors import ContextTooSmall, InvalidSpec, ModelFailed, NoveloError
 from novelo.events import CompactionEvent, OnCompaction
 from novelo.formats.langchain import from_langchain, to_langchain
