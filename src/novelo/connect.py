@@ -11,6 +11,7 @@ from novelo.errors import InvalidSpec
 from novelo.memory import Memory
 from novelo.messages import Message
 from novelo.stores.base import Store
+from novelo.stores.checkpoints import CheckpointStore
 
 
 def connect(url: str, *, search: bool = True) -> Store:
@@ -41,6 +42,21 @@ def connect(url: str, *, search: bool = True) -> Store:
     if "://" not in url and url.endswith((".db", ".sqlite", ".sqlite3")):
         return connect("sqlite:///" + url, search=search)
     raise InvalidSpec(f"database {url.split(':')[0]!r}: expected sqlite:///file.db, sqlite://, or memory://")
+
+
+def checkpoints(store: Store) -> CheckpointStore:
+    """Where the LangGraph checkpoints of a store are kept: in the same database.
+
+    Raises:
+        InvalidSpec: a store that keeps none.
+    """
+    from novelo.stores.sqlite import SQLiteStore
+
+    if not isinstance(store, SQLiteStore):
+        raise InvalidSpec(f"a {type(store).__name__} keeps no checkpoints: open sqlite:///file.db, or sqlite://")
+    from novelo.stores.sqlite.checkpoints import SQLiteCheckpoints
+
+    return SQLiteCheckpoints(store)
 
 
 def open_memory(

@@ -14,6 +14,7 @@
     └── StoreError
         ├── ThreadBusy                   another turn of the thread is open
         ├── LeaseLost                    a newer turn has taken the thread over; nothing was stored
+        ├── ConcurrentTurnError          a graph's checkpoint came after another run had moved the thread on
         ├── KeyConflict (ValueError)     the idempotency key was used for another request
         ├── TurnClosed                   the turn has been closed or never began
         ├── ThreadErased                 the thread was erased while this handle was open
@@ -100,6 +101,10 @@ class ThreadBusy(StoreError):
 
 class LeaseLost(StoreError):
     """A newer turn has taken the thread over; nothing was stored."""
+
+
+class ConcurrentTurnError(StoreError):
+    """Another run has moved the thread on; nothing was stored. Read the newest state and run again."""
 
 
 class KeyConflict(StoreError, ValueError):

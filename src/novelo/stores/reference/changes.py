@@ -163,6 +163,9 @@ class KeptChanges(KeptBackground):
                 "hidden": len(kept.hidden),
                 "summaries": kept.newest_summary,
                 "work": len(kept.work),
+                "checkpoints": 0,  # of graphs: this store keeps none
+                "checkpoint_writes": 0,
+                "checkpoint_values": 0,
             }
             return Receipt(rows, named)
 

@@ -20,13 +20,15 @@ from novelo.stores.rules import (
     without_quotes,
 )
 from novelo.stores.sqlite.background import Background
+from novelo.stores.sqlite.checkpoint_rows import forget
 from novelo.stores.sqlite.facts import Q, thread_row
 from novelo.stores.sqlite.rows import Facts, from_row, seal, sealed, to_row, unsealed
 from novelo.stores.sqlite.walk import hidden_between
 
 PLACES = {
     "entries": "position", "turns": "first", "calls": "number", "pins": "position", "hidden": "start",
-    "summaries": "version", "work": "kind",
+    "summaries": "version", "work": "kind", "checkpoints": "ns, number", "checkpoint_writes": "ns, number, task",
+    "checkpoint_values": "number",
 }  # fmt: skip
 
 
@@ -58,7 +60,7 @@ class Changes(Background):
         rows = {"search": self.index.remove(db, key, most=most)}
         for table, place in PLACES.items():
             first = f"SELECT {place} FROM {table} WHERE thread = ?1 LIMIT ?2"  # noqa: S608  tables of ours
-            db.execute(f"DELETE FROM {table} WHERE thread = ?1 AND {place} IN ({first})", (key, most or -1))  # noqa: S608
+            db.execute(f"DELETE FROM {table} WHERE thread = ?1 AND ({place}) IN ({first})", (key, most or -1))  # noqa: S608
             rows[table] = db.changes()
         return rows
 
@@ -123,7 +125,9 @@ class Changes(Background):
                 row = next(iter(db.execute(Q["entry_at"], (key, position))), None)
                 if row is None or row[7] is None:
                     continue
-                from_row(key, row)  # never seal what was altered
+                former = from_row(key, row)  # never seal what was altered
+                for (one,) in list(db.execute(Q["sharing"], (key, position))):
+                    forget(db, one, position, former.message)
                 name, body = None, None
                 if new is not None:
                     made = to_row(key, row[0], row[1], new.message, row[3], row[4], row[5] / 1000)

@@ -10,6 +10,7 @@ import msgspec
 from novelo.errors import InvalidSpec, StorageFull, StoreError, ThreadErased, UnknownEntry
 from novelo.stores.base import Receipt, ThreadRow
 from novelo.stores.sqlite.changes import PLACES, Changes, facts_of, json_text, left_over
+from novelo.stores.sqlite.checkpoint_rows import forget, has_checkpoints
 from novelo.stores.sqlite.database import Database
 from novelo.stores.sqlite.facts import Q, pinned, thread_row
 from novelo.stores.sqlite.rows import Facts, from_row, seal, sealed
@@ -29,37 +30,42 @@ class Forks(Changes):
 
     def fork(self, parent: ThreadRow, key: bytes, names: tuple[str, str], at: int, now: float) -> ThreadRow:
         """A new thread that shares the entries below a position, without a copy."""
-        last = self.range(parent, at - 1, 1, hidden=True) if 0 < at <= parent.head else []
-        turns, running = (last[0].turn, last[0].running) if last else (0, 0)
         with self.database.writing() as db:
-            found = thread_row(db, key)
-            if found is not None and found[0].status != "erased":
-                raise InvalidSpec("a thread of that id exists already: choose another id for the fork")
-            self._clear(db, key)
-            source = thread_row(db, parent.key)
-            if source is None or source[0].status == "erased":
-                raise ThreadErased("the thread was erased")
-            if not 0 <= at <= source[0].head:
-                raise UnknownEntry(f"cannot fork at {at}: the thread has {source[0].head} messages")
-            facts = source[0]
-            values = (
-                key, *names, at, turns, min(facts.opening, at), running, facts.title, json_text(facts.tags),
-                facts_of(key, Facts(*names, facts.title, facts.tags, facts.metadata)),
-                sealed(key, "state", msgspec.json.encode(source[1])) if source[1] else None, parent.key, now,
-            )  # fmt: skip
-            db.execute(Q["fork"], values)
-            db.execute(Q["reseal"], (key,))
-            shared = [(a, min(b, at)) for a, b in hidden_between(db, facts.key, 0, at)]
-            self._hide(db, key, shared, now)
-            self._share_summary(db, facts, ThreadRow(key, *names, at, turns, running=running, fork_at=at))
-            for position in pinned(db, parent.key):
-                if position < at:
-                    db.execute(Q["pin"], (key, position))
-            db.execute(Q["mark_pinned"], (key,))
-            db.execute(Q["reseal"], (key,))
-            made = thread_row(db, key)
-            assert made is not None
-            return made[0]
+            return self._fork(db, parent, key, names, at, now)
+
+    def _fork(
+        self, db: apsw.Connection, parent: ThreadRow, key: bytes, names: tuple[str, str], at: int, now: float
+    ) -> ThreadRow:
+        found = thread_row(db, key)
+        if found is not None and found[0].status != "erased":
+            raise InvalidSpec("a thread of that id exists already: choose another id for the fork")
+        self._clear(db, key)
+        source = thread_row(db, parent.key)
+        if source is None or source[0].status == "erased":
+            raise ThreadErased("the thread was erased")
+        if not 0 <= at <= source[0].head:
+            raise UnknownEntry(f"cannot fork at {at}: the thread has {source[0].head} messages")
+        facts = source[0]
+        last = self._rows(db, facts, at - 1, 1) if at else []
+        turns, running = (last[0].turn, last[0].running) if last else (0, 0)
+        values = (
+            key, *names, at, turns, min(facts.opening, at), running, facts.title, json_text(facts.tags),
+            facts_of(key, Facts(*names, facts.title, facts.tags, facts.metadata)),
+            sealed(key, "state", msgspec.json.encode(source[1])) if source[1] else None, parent.key, now,
+        )  # fmt: skip
+        db.execute(Q["fork"], values)
+        db.execute(Q["reseal"], (key,))
+        shared = [(a, min(b, at)) for a, b in hidden_between(db, facts.key, 0, at)]
+        self._hide(db, key, shared, now)
+        self._share_summary(db, facts, ThreadRow(key, *names, at, turns, running=running, fork_at=at))
+        for position in pinned(db, parent.key):
+            if position < at:
+                db.execute(Q["pin"], (key, position))
+        db.execute(Q["mark_pinned"], (key,))
+        db.execute(Q["reseal"], (key,))
+        made = thread_row(db, key)
+        assert made is not None
+        return made[0]
 
     def _share_summary(self, db: apsw.Connection, parent: ThreadRow, made: ThreadRow) -> None:
         """A fork begins with the summary that its parent had of what they share, and with what that one stands on."""
@@ -144,9 +150,11 @@ class Forks(Changes):
         it with that one from now on. What it shared with an earlier thread stays shared with that one.
         """
         start = parent.fork_at if parent.parent is not None else 0
-        named = tuple(row[1] for row in db.execute(Q["heirs"], (parent.key, start)))
+        heirs = list(db.execute(Q["heirs"], (parent.key, start)))
+        named = tuple(row[1] for row in heirs)
         if not keep:
             self._content_changed(db, parent.key, start)
+            self._forget_all(db, parent, start, [row[0] for row in heirs])
         children = list(db.execute(Q["children"], (parent.key,)))
         heir = max(children, key=lambda child: child[1], default=None)
         for child, at in children:
@@ -158,6 +166,14 @@ class Forks(Changes):
             db.execute(Q["cut_fork"], (child, *line))
             db.execute(Q["reseal"], (child,))
         return named
+
+    def _forget_all(self, db: apsw.Connection, parent: ThreadRow, start: int, heirs: list[bytes]) -> None:
+        """What the states of graphs in forks repeat of a thread that goes."""
+        heirs = [key for key in heirs if has_checkpoints(db, key)]
+        for row in list(db.execute(Q["range"], (parent.key, start, parent.head, parent.head))) if heirs else ():
+            entry = from_row(parent.key, row)
+            for key in heirs:
+                forget(db, key, entry.position, entry.message)
 
     def _inherit(self, db: apsw.Connection, parent: bytes, child: bytes, start: int, stop: int, keep: bool) -> None:
         for row in list(db.execute(Q["range"], (parent, start, stop, stop))):

@@ -128,6 +128,53 @@ CREATE TABLE work (
 ) WITHOUT ROWID;
 CREATE INDEX work_by_due ON work (due);
 
+-- LangGraph's checkpoints (stores/checkpoints.py). number: 1, 2, 3, ... in the order of puts in a namespace. start, stop:
+-- what it added to the transcript. body: a byte for the format, the skeleton, and a reference for each channel value.
+CREATE TABLE checkpoints (
+  thread BLOB NOT NULL,
+  ns TEXT NOT NULL,
+  number INTEGER NOT NULL,
+  id TEXT NOT NULL,
+  parent TEXT,
+  start INTEGER NOT NULL,
+  stop INTEGER NOT NULL,
+  run TEXT,
+  expires REAL,
+  metadata TEXT NOT NULL,
+  body BLOB NOT NULL,
+  seal BLOB NOT NULL,
+  PRIMARY KEY (thread, ns, number)
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX checkpoints_by_id ON checkpoints (thread, ns, id);
+CREATE INDEX checkpoints_by_run ON checkpoints (run) WHERE run IS NOT NULL;
+CREATE INDEX checkpoints_by_expiry ON checkpoints (expires) WHERE expires IS NOT NULL;
+
+-- What tasks wrote at a checkpoint, one row a task; body: (index, channel, reference) of each write.
+CREATE TABLE checkpoint_writes (
+  thread BLOB NOT NULL,
+  ns TEXT NOT NULL,
+  number INTEGER NOT NULL,
+  task TEXT NOT NULL,
+  path TEXT NOT NULL,
+  body BLOB NOT NULL,
+  seal BLOB NOT NULL,
+  PRIMARY KEY (thread, ns, number, task)
+) WITHOUT ROWID;
+
+-- Channel values, each once. entry: the position of the message that it became (then it has no body), or that it is
+-- another version of.
+CREATE TABLE checkpoint_values (
+  thread BLOB NOT NULL,
+  number INTEGER NOT NULL,
+  hash BLOB NOT NULL,
+  type TEXT NOT NULL,
+  body BLOB,
+  entry INTEGER,
+  seal BLOB NOT NULL,
+  PRIMARY KEY (thread, number)
+) WITHOUT ROWID;
+CREATE INDEX checkpoint_values_by_hash ON checkpoint_values (thread, hash);
+
 -- Counts only; the thread is named by its key.
 CREATE TABLE erasures (number INTEGER PRIMARY KEY, thread BLOB NOT NULL, erased REAL NOT NULL, rows TEXT NOT NULL);
 

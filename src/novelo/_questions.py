@@ -1,0 +1,201 @@
+"""Questions in words: what asks, what leans on something said before, and what a model may have made of one.
+
+A rewriting model answers instead of asking, adds a preamble or a comment, changes the language, or brings in numbers
+and names from elsewhere. `judged` takes the one question out of what it gave, and says what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from novelo.answers import without_thoughts
+from novelo.languages import language_of
+
+LONGEST = 400  # characters of a rewritten question, more than those of the user's
+LONGEST_READ = 2000  # characters of any question that is looked at
+
+
+def judged(reply: str, question: str, history: str, language: str | None = None) -> tuple[str, str]:
+    """What a model gave for a standalone question, cleaned, and why it is refused ("" if it is not).
+
+    Args:
+        reply: its whole answer.
+        question, history: what it was made from.
+        language: of the question; told from it if not given.
+    Example: "Ele nasceu em 1839." -> refused, no question; "好的,独立的问题是:西湖的面积有多大?" -> "西湖的面积有多大?"
+    """
+    reply = without_thoughts(reply)
+    if len(reply) > 2 * LONGEST_READ:
+        return "", "too long"
+    text = _cleaned(reply)
+    if not text or text == question:
+        return text, "" if text else "empty"
+    if len(text) > min(LONGEST + len(question), LONGEST_READ):
+        return text, "too long"
+    if not asks(text):
+        return text, "not a question"
+    if _ANSWERS.search(text):
+        return text, "an answer in it"
+    written, known = language_of(text), language or language_of(question) or language_of(history)
+    if written is not None and known is not None and written != known:
+        return text, "another language"
+    invented = _invented(text, f"{question}\n{history}", known)
+    if invented:
+        return text, f"says what was not said: {len(invented)}"
+    if not terms(text) & terms(f"{question}\n{history}"):
+        return text, "about something else"
+    return text, ""
+
+
+_LABEL = re.compile(
+    r"^[^\n:：?？]{0,80}(?:question|pergunta|pregunta|domanda|frage|вопрос|问题|問題|質問|질문|السؤال|rewritten|reescrita)"
+    r"[^\n:：?？]{0,40}[:：]\s*",
+    re.IGNORECASE,
+)
+_MARKS = "?？؟"
+_QUOTES = "\"'“”‘’«»「」『』*_` "
+_ASKING = re.compile(
+    r"^\W*(?:(?:e|y|and|mas|but|so|então|pero|et|und)\s+)?(?:"
+    r"qual|quais|quem|quando|onde|aonde|como|quant[oa]s?|por ?qu[eê]|o que|posso|podes?|existe"
+    r"|expli(?:que|ca)|me (?:diga|fale|conte|explique)|diga|fale|conte|resuma|liste|cite|mostre|compare"
+    r"|cu[aá]l(?:es)?|qui[eé]n(?:es)?|cu[aá]ndo|d[oó]nde|c[oó]mo|cu[aá]nt[oa]s?|qu[eé]|dime|explícame"
+    r"|what|which|who|whom|whose|where|when|why|how|do|does|did|is|are|can|could|would|should|will|tell|explain"
+    r"|summari[sz]e|list|show|find|give me|describe|compare"
+    r"|quel(?:le)?s?|qui|quand|où|comment|combien|pourquoi|est-ce|explique[rz]?"
+    r"|was|wer|wann|wo|wie|warum|wieso|welche[rsmn]?|kann|gibt|erkläre?"
+    r"|quale|quali|chi|dove|perché|quant[oaie]|cosa|spiega"
+    r"|кто|что|где|когда|как|какой|какая|какие|сколько|почему|зачем|расскажи|объясни"
+    r"|من|ما|ماذا|متى|أين|كيف|لماذا|كم|هل)\b",
+    re.IGNORECASE,
+)
+_ASKING_SIGNS = re.compile(
+    r"[吗呢么]$|什么|怎么|怎样|如何|哪|谁|几[个天点时月年]|多少|多久|多长|多大|为何|为什么|是否|能不能|可不可以"
+    r"|^请(?:问|介绍|告诉|说明|解释)|ですか|ますか|でしょうか|何|いつ|どこ|誰|どう|いくら|なぜ"
+    r"|무엇|언제|어디|누구|어떻게|얼마|왜|까요?$|나요$"
+)
+# A statement before the question: four words and more that end in a full stop, then a new sentence.
+_ANSWERS = re.compile(r"(?:\S+\s+){3,}\S{3,}[.!]\s+\S|[^。！]{4,}[。！]\s*\S|[.!。！]\s*$")
+
+
+def asks(text: str) -> bool:
+    """Whether a text is a question, or asks for something."""
+    bare = text.strip().rstrip(_QUOTES + ")）")
+    if bare.endswith(tuple(_MARKS)) or bare.startswith("¿"):
+        return True
+    return bool(_ASKING.match(bare) or _ASKING_SIGNS.search(bare.rstrip("。.！!")))
+
+
+def _cleaned(reply: str) -> str:
+    """The one question of an answer: without labels, quotation marks, and comments on other lines."""
+    lines = [re.sub(r"^\s*(?:>\s?|#+\s|[-*]\s)+", "", line).strip() for line in reply.strip().splitlines()]
+    lines = [line for line in lines if line.strip(_QUOTES) and not line.startswith("```")]
+    if len(lines) > 1:
+        if _LABEL.fullmatch(lines[0] + " "):
+            lines = lines[1:]
+        asking = [line for line in lines if line.rstrip(_QUOTES + ")）").endswith(tuple(_MARKS))]
+        comments = [line for line in lines if line not in asking]
+        # A comment in brackets or behind the question is left; a statement before it would be an answer.
+        if len(asking) == 1 and (lines[0] == asking[0] or all(_is_comment(line) for line in comments)):
+            lines = asking
+    text = " ".join(lines)
+    return _LABEL.sub("", text, count=1).strip(_QUOTES)
+
+
+def _is_comment(line: str) -> bool:
+    return line[:1] in "([（【" or bool(_LABEL.fullmatch(line + " "))
+
+
+_NUMBER = re.compile(r"\d+(?:[.,:/-]\d+)*")
+_NAME = re.compile(r"(?<![.!?…:\"'“«¿¡(\s])\s+[\"'“«(]?([A-ZÀ-ÖØ-ÞА-Я][\w'’-]+)")
+_TITLE = re.compile(r"[《「『“]([^》」』”]{2,60})[》」』”]")
+
+
+def _invented(text: str, source: str, language: str | None) -> list[str]:
+    """Numbers, names and titles of a question that were not said."""
+    low = _folded(source)
+    digits = {re.sub(r"\D", "", n) for n in _NUMBER.findall(source)}
+    pieces = {d for n in _NUMBER.findall(source) for d in re.findall(r"\d+", n)}
+    out = [n for n in _NUMBER.findall(text) if re.sub(r"\D", "", n) not in digits | pieces]
+    if language != "de":  # there every noun has a capital
+        out += [n for n in _NAME.findall(text) if not _said(_folded(n), low)]
+    return out + [n for n in _TITLE.findall(text) if _folded(n) not in low]
+
+
+def _said(name: str, source: str) -> bool:
+    """Whether a name was said, perhaps with another ending."""
+    bare = re.sub(r"['’]s$", "", name)
+    return bare in source or (len(bare) > 5 and bare[: len(bare) - 2] in source)
+
+
+# What a question leans on that does not stand in it: pronouns, pointers, and small beginnings.
+_LEANS = re.compile(
+    r"^\W*(?:and|but|so|or|then|what about|how about|e|mas|então|ou|y|pero|o|et|mais|und|aber|ed?|ma)\b"
+    r"|\b(?:it|its|this|that|these|those|they|them|their|he|she|him|her|his|there|then|one|ones|same|other|such|again|you"
+    r"|your|said|above|former|latter|first|second|last|previous"
+    r"|el[ea]s?|dele|dela|deles|delas|iss[oe]|ist[oa]|ess[ea]s?|est[ea]s?|aquel[ea]s?|aquilo|nisso|disso|nele|nela|lá|ali"
+    r"|mesm[oa]s?|outr[oa]s?|você|disse|falou|seu|sua|seus|suas|lhe"
+    r"|ell[oa]s?|es[oae]|est[oa]s?|allí|mism[oa]s?|otr[oa]s?|dijo|dijiste|su|sus)\b",
+    re.IGNORECASE,
+)
+_WHOLE = re.compile(
+    r"^\W*(?i:what|who|where|when|which|how (?:many|much|old|far|tall))\b.*\b(?:is|are|was|were|did|does)\b.*?"
+    r"\b(?:of|in)\s+(?:the\s+)?[A-Z]\w+"
+    r"|^\W*(?i:qual|quais|quem|onde|quando|cuál|quién|dónde|cuándo)\s+(?:é|são|foi|era|fica|es|son|fue|está|queda)"
+    r"\b.*?\b(?:d[aoe]s?|del)\s+[A-ZÀ-Þ]\w+"
+)
+
+
+def stands_alone(question: str) -> bool:
+    """Whether a question plainly makes sense without what came before; False wherever that is in doubt.
+
+    It has a verb and a named subject, and no word that points back. In languages that leave the subject out, and in
+    short questions, that is rarely sure.
+
+    Example: "What is the capital of Australia?" -> True; "E se eu tiver pago com Pix?" -> False
+    """
+    text = question.strip()
+    return (
+        len(text) <= LONGEST and text.endswith(tuple(_MARKS)) and bool(_WHOLE.match(text)) and not _LEANS.search(text)
+    )
+
+
+# ------------------------------------------------------------------------------------------------ words
+_UNSPACED = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u3040-\u30ff\uac00-\ud7af"
+_WORD = re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+")
+_EMPTY_WORDS = (
+    "a o e as os um uma de da do das dos em no na nos nas por para pra com sem sob sobre que qual quais quem "
+    "quando onde como quanto quantos se eu tu voce ele ela eles elas me te lhe meu minha seu sua isso isto esse "
+    "essa este esta ser sou era foi sao estar ter tem tenho ha fazer pode posso vai ir ja so tambem mas ou nao "
+    "sim ao mais menos muito entao porque disse falou poderia fornecer favor contexto el los las del al y una "
+    "unos lo le su mi yo es son hay puede cual quien cuando donde cuanto esto eso ese pero muy dijo the an and or "
+    "but of to in on at by for from with about is are was were be do does did can could would should will may "
+    "have has had i you he she it we they my your his her its our their this that there what which who where when "
+    "why how many much not if so than please provide context more le les des du et un une est sont je vous il "
+    "nous dans pour sur avec pas qui ou der die das und ist sind ich sie wir ein eine zu von mit auf nicht wie wo "
+    "was wer di che il per con non"
+)
+_EMPTY = frozenset(_EMPTY_WORDS.split())
+_EMPTY_SIGNS = frozenset(
+    "的了是我你您他她它们吗呢吧啊么什怎哪谁几多少这那个有在和与或就都也还很请问能可以不没要会到为对把给说"
+)
+
+
+def _folded(text: str) -> str:
+    """A text without case and accents."""
+    if text.isascii():
+        return text.lower()
+    text = unicodedata.normalize("NFKD", text).casefold()
+    return unicodedata.normalize("NFC", "".join(c for c in text if not unicodedata.combining(c)))
+
+
+def terms(text: str) -> set[str]:
+    """What a text is about: its words without the empty ones, cut so that endings agree; pairs of signs."""
+    out: set[str] = set()
+    for word in _WORD.findall(_folded(text)):
+        if re.match(f"[{_UNSPACED}]", word):
+            pairs = [word[i : i + 2] for i in range(max(1, len(word) - 1))]
+            out |= {p for p in pairs if not all(sign in _EMPTY_SIGNS for sign in p)}
+        elif word not in _EMPTY and (len(word) > 1 or word.isdigit()):
+            out.add(word[:5] if len(word) > 5 else word.rstrip("s") or word)
+    return out

@@ -1,0 +1,260 @@
+"""Messages that were read once, and what is known of the objects that a graph holds.
+
+A graph gets copies: a node may change a message in place, and the next reader must still see what was stored. The other
+way round a checkpoint names every message of a long talk, and nearly all were stored before: an object that this
+process gave out, or stored, and that is unchanged since is told by its place without being written again. Unchanged is
+what its fields say, compared one by one, so that a change in place is noticed and stored.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from operator import attrgetter
+from typing import Any
+
+from novelo.stores.checkpoints import Runs, runs_of
+
+_set = object.__setattr__
+LONG = 8  # messages: shorter lists are told one by one
+_fields, _extra = attrgetter("__dict__"), attrgetter("__pydantic_extra__")
+_PLAIN = (str, int, float, bool, type(None), bytes)
+
+
+def _frozen(value: Any) -> Any:
+    """A copy that shares nothing that could be changed."""
+    kind = value.__class__
+    if kind in _PLAIN:
+        return value
+    if kind is dict:
+        return {name: _frozen(item) for name, item in value.items()}
+    if kind is list:
+        return [_frozen(item) for item in value]
+    return deepcopy(value)
+
+
+class Pristine:
+    """A message as it was stored."""
+
+    __slots__ = ("_empty", "_given", "_open", "cls", "extra", "fields")
+
+    def __init__(self, message: Any) -> None:
+        self.cls = message.__class__
+        self.fields = {name: _frozen(value) for name, value in message.__dict__.items()}
+        changing = [(name, value) for name, value in self.fields.items() if value.__class__ not in _PLAIN]
+        empty = {name for name, value in changing if value.__class__ in (dict, list) and not value}
+        self._empty = [(name, value.__class__) for name, value in changing if name in empty]
+        self._open = [(name, value) for name, value in changing if name not in empty]
+        self.extra = _frozen(message.__pydantic_extra__)
+        self._given = message.__pydantic_fields_set__.copy()
+
+    def is_still(self, message: Any) -> bool:
+        """Whether an object says the same."""
+        return (
+            message.__class__ is self.cls
+            and message.__dict__ == self.fields
+            and bool(message.__pydantic_extra__ == self.extra)
+        )
+
+    def copy(self) -> Any:
+        """An object of its own."""
+        fields = self.fields.copy()
+        for name, kind in self._empty:
+            fields[name] = kind()
+        for name, value in self._open:
+            fields[name] = _frozen(value)
+        made = self.cls.__new__(self.cls)
+        _set(made, "__dict__", fields)
+        _set(made, "__pydantic_fields_set__", self._given.copy())
+        _set(made, "__pydantic_extra__", _frozen(self.extra) if self.extra else self.extra and {})
+        _set(made, "__pydantic_private__", None)
+        return made
+
+
+class Line:
+    """A list of messages that a graph was given or has stored: its objects, what they said, and where that stands."""
+
+    __slots__ = ("extras", "fields", "objects", "places", "runs")
+
+    def __init__(self) -> None:
+        self.objects: list[Any] = []
+        self.fields: list[dict[str, Any]] = []
+        self.extras: list[Any] = []
+        self.places: list[int] = []
+        self.runs: Runs = ()
+
+    def add(self, message: Any, kept: Pristine, place: int) -> None:
+        """One more message behind the others; `runs` is to be set by the caller."""
+        self.objects.append(message)
+        self.fields.append(kept.fields)
+        self.extras.append(kept.extra)
+        self.places.append(place)
+
+    def begins(self, messages: list[Any]) -> bool:
+        """Whether a list begins with these very objects, all unchanged. Lists and dicts are compared in C."""
+        n = len(self.objects)
+        head = messages[:n]
+        return (
+            len(head) == n > 0
+            and head[0] is self.objects[0]
+            and head[-1] is self.objects[-1]
+            and [*map(id, head)] == [*map(id, self.objects)]
+            and [*map(_fields, head)] == self.fields
+            and [*map(_extra, head)] == self.extras
+        )
+
+
+class Talks:
+    """What is known of one thread: its messages by their places, and places by the objects that stand for them.
+
+    A list is nearly always one that is known with something behind it: that is told in one comparison. Single objects
+    are found by their identity; `_out` keeps them alive, so that none of another message gets it.
+    """
+
+    def __init__(self, created: float, version: int) -> None:
+        self.created, self.version = created, version
+        self.pristine: dict[int, Pristine | None] = {}  # None: it was deleted
+        self._lines: deque[Line] = deque(maxlen=8)
+        self._out: deque[tuple[list[Any], dict[int, int]]] = deque([([], {})], maxlen=3)
+        self._lock = threading.Lock()
+
+    def entries_only(self) -> Talks:
+        """The same less what is no entry of the transcript: that may be gone."""
+        made = Talks(self.created, self.version)
+        made.pristine = {place: kept for place, kept in self.pristine.items() if place >= 0}
+        made._out = self._out
+        return made
+
+    def begin(self) -> None:
+        """A run reads its state: what was given out long ago may be forgotten."""
+        with self._lock:
+            if self._out[-1][0]:
+                self._out.append(([], {}))
+
+    def copies(self, places: list[int], runs: Runs | None = None) -> list[Any]:
+        """Objects for some places, those of deleted messages left out."""
+        kept = [self.pristine[place] for place in places]
+        if None in kept:
+            places = [place for place, one in zip(places, kept, strict=True) if one is not None]
+            kept, runs = [one for one in kept if one is not None], None
+        out = [one.copy() for one in kept if one is not None]
+        line = Line()
+        line.objects, line.places = list(out), places
+        line.fields = [one.fields for one in kept if one is not None]
+        line.extras = [one.extra for one in kept if one is not None]
+        line.runs = runs_of(places) if runs is None else runs
+        self._keep(line, 0)
+        return out
+
+    def line_of(self, messages: list[Any]) -> Line | None:
+        """The longest known list that a list begins with."""
+        with self._lock:
+            lines = sorted(self._lines, key=lambda line: -len(line.objects))
+        return next((line for line in lines if line.begins(messages)), None)
+
+    def place_of(self, message: Any) -> int | None:
+        """The place of an object that is unchanged since it was given out or stored."""
+        at = id(message)
+        for _, places in reversed(self._out):
+            place = places.get(at)
+            if place is not None:
+                kept = self.pristine.get(place)
+                return place if kept is not None and kept.is_still(message) else None
+        return None
+
+    def stored(self, known: Line | None, rest: list[tuple[Any, Pristine | None]], places: Sequence[int]) -> None:
+        """A list was stored: one that is known, and more objects as they were before the call."""
+        if not rest:
+            return
+        line = Line()
+        if known is not None:
+            n = len(known.places)
+            line.objects, line.fields = known.objects[:n], known.fields[:n]
+            line.extras, line.places = known.extras[:n], known.places[:n]
+        first = len(line.places)
+        for (message, kept), place in zip(rest, places, strict=True):
+            if kept is None:
+                kept = self.pristine.get(place)
+                if kept is None:
+                    return
+            else:
+                self.pristine[place] = kept
+            line.add(message, kept, place)
+        line.runs = runs_of(places, () if known is None else known.runs)
+        self._keep(line, first, known)
+
+    def _keep(self, line: Line, first: int, instead: Line | None = None) -> None:
+        with self._lock:
+            if instead is not None and instead in self._lines:
+                self._lines.remove(instead)
+            if len(line.objects) >= LONG:
+                self._lines.append(line)
+            objects, places = self._out[-1]
+            objects += line.objects[first:]
+            places.update(zip(map(id, line.objects[first:]), line.places[first:], strict=True))
+
+
+class Shelf:
+    """The threads that were used last, up to a number of messages."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._threads: OrderedDict[bytes, Talks] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, key: bytes, created: float, version: int) -> Talks:
+        """What is known of a thread; nothing if it was made anew, or content of it was removed."""
+        with self._lock:
+            found = self._threads.get(key)
+            if found is None or (found.created, found.version) != (created, version):
+                found = self._threads[key] = Talks(created, version)
+            self._threads.move_to_end(key)
+            size = sum(len(talks.pristine) for talks in self._threads.values())
+            while size > self._most and len(self._threads) > 1:
+                size -= len(self._threads.popitem(last=False)[1].pristine)
+            return found
+
+    def known(self, key: bytes) -> Talks | None:
+        """What is known of a thread, as of the last read."""
+        return self._threads.get(key)
+
+    def forget(self, key: bytes) -> None:
+        """Nothing is known of a thread any more."""
+        with self._lock:
+            self._threads.pop(key, None)
+
+
+class Recent:
+    """The last things that were made, by a key."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._things: OrderedDict[Any, Any] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Any, make: Callable[[], Any] | None = None) -> Any:
+        """What is there under a key, or what is made now."""
+        with self._lock:
+            if key in self._things:
+                self._things.move_to_end(key)
+                return self._things[key]
+        if make is None:
+            return None
+        made = make()
+        self.put(key, made)
+        return made
+
+    def put(self, key: Any, thing: Any) -> None:
+        """Keep a thing."""
+        with self._lock:
+            self._things[key] = thing
+            self._things.move_to_end(key)
+            while len(self._things) > self._most:
+                self._things.popitem(last=False)
+
+    def pop(self, key: Any) -> Any:
+        """Take a thing out."""
+        with self._lock:
+            return self._things.pop(key, None)

@@ -1,0 +1,113 @@
+"""Rows of checkpoints as values and back, each compared with its seal; and what they say of a message that must go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import apsw
+import msgspec
+
+from novelo.errors import SchemaTooNew, StorageCorrupt
+from novelo.messages import Message
+from novelo.stores.checkpoints import GONE, Checkpoint, Inline, Ref, Written
+from novelo.stores.sql import statements
+from novelo.stores.sqlite.migrations import PACKAGE
+from novelo.stores.sqlite.rows import verify
+
+Q = statements(PACKAGE, "checkpoints.sql")
+FORMAT = 1  # the first byte of a body
+QUOTED = 16  # characters from which on a text is looked for inside of others too
+ENCODE = msgspec.msgpack.Encoder().encode
+_BODY = msgspec.msgpack.Decoder(tuple[bytes, dict[str, Ref]])
+_WRITES = msgspec.msgpack.Decoder(list[tuple[int, str, Ref]])
+
+
+def body_of(skeleton: bytes, refs: dict[str, Ref]) -> bytes:
+    """A checkpoint's skeleton and references as they are stored."""
+    return bytes((FORMAT,)) + ENCODE((skeleton, refs))
+
+
+def written_body(items: list[tuple[int, str, Ref]]) -> bytes:
+    """What a task wrote as it is stored."""
+    return bytes((FORMAT,)) + ENCODE(items)
+
+
+def _known(what: str, key: bytes, body: Any) -> bytes:
+    """A body without the byte for its format.
+
+    Raises:
+        SchemaTooNew: a newer version wrote it.
+    """
+    if not isinstance(body, bytes) or not body:
+        raise StorageCorrupt(f"a {what} of thread {key.hex()} is empty: restore a backup")
+    if body[0] > FORMAT:
+        raise SchemaTooNew(f"a {what} has format {body[0]}, this version knows up to {FORMAT}: upgrade novelo")
+    return body[1:]
+
+
+def read_checkpoint(key: bytes, row: tuple[Any, ...], names: tuple[str, str] = ("", "")) -> Checkpoint:
+    """A checkpoint of all columns of its row but the thread.
+
+    Raises:
+        StorageCorrupt: it was altered outside of this program. SchemaTooNew: a newer version wrote it.
+    """
+    ns, number, name, parent, _, _, _, expires, metadata, body, found = row
+    verify(found, "checkpoint", key, *row[:10])
+    try:
+        skeleton, values = _BODY.decode(_known("checkpoint", key, body))
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise StorageCorrupt(f"checkpoint {name} of thread {key.hex()} is none of ours") from error
+    return Checkpoint(key, ns, number, name, parent, metadata, skeleton, values, names, expires)
+
+
+def read_written(key: bytes, ns: str, number: int, row: tuple[Any, ...]) -> Written:
+    """What a task wrote at a checkpoint, of the columns task, path, body and seal; likewise."""
+    task, path, body, found = row
+    verify(found, "checkpoint writes", key, ns, number, task, path, body)
+    try:
+        return Written(task, path, _WRITES.decode(_known("checkpoint's writes", key, body)))
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise StorageCorrupt(f"writes at checkpoint {number} of thread {key.hex()} are none of ours") from error
+
+
+# ---------------------------------------------------------------------------------------------- what must go
+def has_checkpoints(db: apsw.Connection, key: bytes) -> bool:
+    """Whether a graph has run on a thread."""
+    return next(iter(db.execute(Q["any"], (key,))), None) is not None
+
+
+def forget(db: apsw.Connection, key: bytes, position: int, message: Message) -> None:
+    """An entry's content goes: so do its other versions, and values that hold one of its texts.
+
+    The inputs of a graph, and what its tasks wrote, repeat what a user said. A value that holds such a text is emptied,
+    and a state that had it comes back without that channel; of a short text only one that looks like an input is.
+    """
+    for (number,) in list(db.execute(Q["versions"], (key, position))):
+        db.execute(Q["gone"], (key, number))
+    for sign in _signs(message):
+        for number, body in list(db.execute(Q["quoting_values"], (key, sign))):
+            if _quotes(body, sign):
+                db.execute(Q["gone"], (key, number))
+        for row in list(db.execute(Q["quoting_checkpoints"], (key, sign))):
+            at = read_checkpoint(key, row)
+            refs = {channel: _emptied(ref, sign) for channel, ref in at.values.items()}
+            db.execute(Q["put"], (key, *row[:9], body_of(at.skeleton, refs)))
+        for row in list(db.execute(Q["quoting_writes"], (key, sign))):
+            done = read_written(key, row[0], row[1], row[2:])
+            items = [(index, channel, _emptied(ref, sign)) for index, channel, ref in done.items]
+            db.execute(Q["write"], (key, *row[:4], written_body(items)))
+
+
+def _signs(message: Message) -> list[bytes]:
+    texts = {part for part in (message.text, *(getattr(p, "text", None) for p in message.parts)) if part}
+    texts |= {call.arguments for call in message.tool_calls if len(call.arguments) >= QUOTED}
+    return [text.encode() if len(text) >= QUOTED else ENCODE(text) for text in texts]
+
+
+def _emptied(ref: Ref, sign: bytes) -> Ref:
+    return Inline(GONE, b"") if isinstance(ref, Inline) and _quotes(ref.body, sign) else ref
+
+
+def _quotes(body: bytes, sign: bytes) -> bool:
+    """Whether a value repeats a text: a long one anywhere, a short one only where somebody says it."""
+    return sign in body and (len(sign) >= QUOTED or any(word in body for word in (b"user", b"human", b"content")))

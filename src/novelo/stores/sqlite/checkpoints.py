@@ -1,0 +1,633 @@
+"""LangGraph checkpoints in the SQLite store; see `stores/checkpoints.py` for what each method promises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from itertools import takewhile
+from typing import Any
+
+import apsw
+import msgspec
+
+from novelo.errors import ConcurrentTurnError, StorageCorrupt, ThreadErased
+from novelo.messages import encode
+from novelo.stores.base import Lease, NewEntry, ThreadRow
+from novelo.stores.checkpoints import (
+    GONE,
+    INLINE_BYTES,
+    MAX_RUNS,
+    Blob,
+    Checkpoint,
+    Inline,
+    Kept,
+    LongList,
+    NewCheckpoint,
+    NewWrites,
+    Places,
+    Ref,
+    Runs,
+    Said,
+    StalePlaces,
+    Talk,
+    Value,
+    Written,
+    runs_of,
+    unrolled,
+)
+from novelo.stores.rules import held, merged, storable, without
+from novelo.stores.sqlite.checkpoint_rows import ENCODE, Q, body_of, read_checkpoint, read_written, written_body
+from novelo.stores.sqlite.facts import Q as THREADS
+from novelo.stores.sqlite.facts import thread_row
+from novelo.stores.sqlite.rows import from_row, verify
+from novelo.stores.sqlite.store import SQLiteStore
+
+LIST_TYPE = "list"
+CUT = "cut:"  # before the type of a value whose texts stand in the transcript
+WORTH = 24  # characters of a text that is worth it
+RAW = 256  # checkpoints whose values may still be shortened
+MAX_DEPTH = 64  # of long lists that stand on each other
+_PIECES = msgspec.msgpack.Decoder(list[bytes | int])
+_LIST = msgspec.msgpack.Decoder(tuple[int, int, int, Runs])  # depth, number of the base or 0, how much of it, the rest
+
+
+class SQLiteCheckpoints:
+    """Checkpoints beside the threads of a store, in the same database."""
+
+    def __init__(self, store: SQLiteStore) -> None:
+        self.store = store
+        self.database = store.database
+        self._raw: dict[tuple[bytes, str, str], list[tuple[int, Blob]]] = {}  # values as they came, by checkpoint
+
+    # ------------------------------------------------------------------------------------------ writing
+    def put(self, new: NewCheckpoint, writes: Sequence[NewWrites] = ()) -> tuple[dict[str, list[int]], float]:
+        """Store a checkpoint, with its messages, in one transaction."""
+        with self.database.writing() as db:
+            newest = next(iter(db.execute(Q["newest_id"], (new.key, new.ns))), None)
+            if newest is None or new.parent != newest[1]:
+                self._check_parent(db, new)
+            created = self._fence(db, new)
+            own = next(iter(db.execute(Q["place_of"], (new.key, new.ns, new.id))), None)
+            if own is None and newest is not None and new.parent != newest[1]:
+                self._branch(db, new, newest[1])
+            number = own[0] if own else 1 if newest is None else newest[0] + 1
+            placing = _Placing(self, db, new.key)
+            for taken, said in new.replayed:
+                placing.take_up(taken, said)
+            lists: dict[str, list[int]] = {}
+            for channel, value in new.values.items():
+                if isinstance(value, Talk):
+                    lists[channel] = placing.places(value.items, channel in new.main and new.ns == "")
+            start, stop = placing.append(new.now)
+            self._shorten(db, new, placing)
+            refs = self._refs(db, new, lists)
+            body = body_of(new.skeleton, refs)
+            if own:
+                start, stop = self._former(db, new, start, stop)
+            row = (new.key, new.ns, number, new.id, new.parent, start, stop, new.run, new.expires, new.metadata, body)
+            db.execute(Q["put"], row)
+            for one in writes:
+                self._write(db, (new.key, new.ns, new.id), number, one, known=True)
+            return lists, created
+
+    def _fence(self, db: apsw.Connection, new: NewCheckpoint) -> float:
+        """The moment that the thread was made, now or before."""
+        found = next(iter(db.execute(Q["fences"], (new.key,))), None)
+        if found is None:
+            thread = self.store._ensure(db, new.key, new.names, new.now)[0]
+            found = (thread.created, thread.content_version)
+        if new.created is not None:
+            _check_places(db, new.key, found, (new.created, new.version), new.values.values())
+        return float(found[0])
+
+    def _check_parent(self, db: apsw.Connection, new: NewCheckpoint) -> None:
+        if new.parent is None:
+            return
+        if next(iter(db.execute(Q["place_of"], (new.key, new.ns, new.parent))), None) is not None:
+            return
+        found = thread_row(db, new.key)
+        if found is None or found[0].status == "erased" or not list(db.execute(Q["any"], (new.key,))):
+            raise ThreadErased("the thread was deleted while its graph ran; nothing was stored")
+        raise ConcurrentTurnError(f"checkpoint {new.parent} is not there any more; nothing was stored: run again")
+
+    def _branch(self, db: apsw.Connection, new: NewCheckpoint, newest: str) -> None:
+        """A checkpoint that does not follow the newest one begins a branch, if that was said."""
+        if new.ns:
+            return  # graphs inside of a graph come and go with the steps of the outer one, which is watched
+        if new.parent is None:
+            if not new.first:
+                raise ConcurrentTurnError(
+                    f"the thread begins anew at checkpoint {new.id}, but another run has brought it to {newest}; "
+                    "nothing was stored: run again",
+                    newest=newest,
+                )
+            return
+        if not new.declared:
+            raise ConcurrentTurnError(
+                f"checkpoint {new.id} follows {new.parent}, but another run has brought the thread to {newest}; "
+                "nothing was stored: run again",
+                newest=newest,
+            )
+        old = merged(list(db.execute(Q["line"], (new.key, newest))))
+        line = merged(list(db.execute(Q["line"], (new.key, new.parent))))
+        for ranges, on in ((without(old, line), True), (without(line, old), False)):
+            if ranges:
+                self.store._hide(db, new.key, ranges, new.now, on)
+
+    def _former(self, db: apsw.Connection, new: NewCheckpoint, start: int, stop: int) -> tuple[int, int]:
+        """What the checkpoint that is replaced had added stays of its line."""
+        row = next(iter(db.execute(Q["by_id"], (new.key, new.ns, new.id))))
+        pieces = [piece for piece in ((row[4], row[5]), (start, stop)) if piece[0] < piece[1]] or [(start, stop)]
+        return min(pieces)[0], max(piece[1] for piece in pieces)
+
+    def _refs(self, db: apsw.Connection, new: NewCheckpoint, lists: dict[str, list[int]]) -> dict[str, Ref]:
+        before: dict[str, Ref] | None = None
+        refs: dict[str, Ref] = {}
+        for channel, value in new.values.items():
+            if not isinstance(value, Talk):
+                refs[channel] = self._blob(db, (new.key, new.ns, new.id), value)
+                continue
+            runs = runs_of(lists[channel], value.runs)
+            if len(runs) > 2 * MAX_RUNS:
+                if before is None:
+                    row = next(iter(db.execute(Q["by_id"], (new.key, new.ns, new.parent))), None)
+                    before = read_checkpoint(new.key, row).values if row else {}
+                refs[channel] = self._long(
+                    db, new.key, value.wrap, [*value.known, *lists[channel]], before.get(channel)
+                )
+            else:
+                refs[channel] = Places(value.wrap, runs)
+        return refs
+
+    def _blob(self, db: apsw.Connection, at: tuple[bytes, str, str], blob: Blob) -> Ref:
+        if len(blob.body) <= INLINE_BYTES:
+            return Inline(blob.type, blob.body)
+        number = self._keep(db, at[0], blob)
+        if "+" not in blob.type:
+            self._raw.setdefault(at, []).append((number, blob))
+            while len(self._raw) > RAW:
+                del self._raw[next(iter(self._raw))]
+        return Kept(number)
+
+    def _shorten(self, db: apsw.Connection, new: NewCheckpoint, placing: _Placing) -> None:
+        """What a graph was given, and what its tasks wrote, says again what stands in the transcript now.
+
+        Such a value keeps its bytes less the texts: (bytes, position, bytes, ...). If the message is deleted or masked,
+        the value is gone with it.
+        """
+        raw = self._raw.pop((new.key, new.ns, new.parent or ""), ())
+        for number, blob in raw if placing.new else ():
+            pieces: list[bytes | int] = [blob.body]
+            for position, said in enumerate(placing.new, placing.head):
+                text = said.entry.message.content
+                if isinstance(text, str) and len(text) >= WORTH:
+                    pieces = _without(pieces, text.encode(), position)
+            if len(pieces) > 1:
+                db.execute(Q["cut"], (new.key, number, CUT + blob.type, ENCODE(pieces), blob.hash))
+
+    def _keep(self, db: apsw.Connection, key: bytes, blob: Blob, entry: int | None = None, look: bool = True) -> int:
+        """The number of a value, which is there already or is kept now."""
+        found = next(iter(db.execute(Q["value_by_hash"], (key, blob.hash))), None) if look else None
+        if found is not None and not found[2] and (entry is None or found[1] == entry):
+            return int(found[0])
+        number = int(next(iter(db.execute(Q["last_value"], (key,))))[0]) + 1
+        db.execute(Q["keep"], (key, number, blob.hash, blob.type, blob.body, entry))
+        return number
+
+    def _long(self, db: apsw.Connection, key: bytes, wrap: int, places: list[int], before: Ref | None) -> Ref:
+        depth, base, keep = 0, 0, 0
+        if isinstance(before, LongList):
+            former = self._places(db, key, before)
+            keep = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(former, places, strict=False)))
+            depth = self._list(db, key, before.number)[0] + 1
+            if depth < MAX_DEPTH and 2 * keep > len(places):
+                base = before.number
+            else:
+                depth, keep = 0, 0
+        body = ENCODE((depth, base, keep, runs_of(places[keep:])))
+        return LongList(wrap, self._keep(db, key, Blob(LIST_TYPE, body, blake2b(body, digest_size=16).digest())))
+
+    def put_writes(
+        self,
+        key: bytes,
+        ns: str,
+        checkpoint: str,
+        writes: NewWrites,
+        known: bool,
+        created: float | None = None,
+        version: int = 0,
+    ) -> dict[int, list[int]] | None:
+        """Store what a task wrote at a checkpoint."""
+        with self.database.writing() as db:
+            row = next(iter(db.execute(Q["place_of"], (key, ns, checkpoint))), None)
+            if row is None:
+                return None
+            if created is not None:
+                found = next(iter(db.execute(Q["fences"], (key,))), (0.0, 0))
+                _check_places(db, key, found, (created, version), [item[2] for item in writes.items])
+            return self._write(db, (key, ns, checkpoint), row[0], writes, known)
+
+    def _write(
+        self, db: apsw.Connection, at: tuple[bytes, str, str], number: int, new: NewWrites, known: bool
+    ) -> dict[int, list[int]]:
+        key, ns, _ = at
+        row = next(iter(db.execute(Q["written_by"], (key, ns, number, new.task))), None)
+        there = {} if row is None else {item[0]: item for item in read_written(key, ns, number, row).items}
+        placing: _Placing | None = None
+        lists: dict[int, list[int]] = {}
+        for index, channel, value in new.items:
+            ref: Ref
+            if isinstance(value, Talk):
+                if placing is None:
+                    placing = _Placing(self, db, key)
+                lists[index] = placing.places(value.items, False)
+                runs = runs_of(lists[index], value.runs)
+                if len(runs) > 2 * MAX_RUNS:
+                    ref = self._long(db, key, value.wrap, [*value.known, *lists[index]], None)
+                else:
+                    ref = Places(value.wrap, runs)
+            else:
+                ref = self._blob(db, at, value)
+            old = there.get(index)
+            if old is None or new.special:
+                there[index] = (index, channel, ref)
+            elif (old[1], old[2]) != (channel, ref) and not known:
+                raise ConcurrentTurnError(
+                    f"another run has written at the same checkpoint (task {new.task}); nothing was stored: run again"
+                )
+        path = new.path if row is None or new.path else row[1]
+        body = written_body([there[index] for index in sorted(there)])
+        db.execute(Q["write"], (key, ns, number, new.task, path, body))
+        return lists
+
+    # ------------------------------------------------------------------------------------------ reading
+    def get(self, key: bytes, ns: str, checkpoint: str | None) -> Checkpoint | None:
+        """A checkpoint by its id, or the newest of a namespace."""
+        with self.database.reading() as db:
+            if checkpoint is None:
+                row = next(iter(db.execute(Q["newest"], (key, ns))), None)
+            else:
+                row = next(iter(db.execute(Q["by_id"], (key, ns, checkpoint))), None)
+        return None if row is None else read_checkpoint(key, row)
+
+    def writes(self, key: bytes, ns: str, number: int) -> list[Written]:
+        """What was written at a checkpoint."""
+        with self.database.reading() as db:
+            return [read_written(key, ns, number, row) for row in db.execute(Q["written"], (key, ns, number))]
+
+    def values(self, key: bytes, numbers: Sequence[int]) -> dict[int, Value]:
+        """Values by their numbers."""
+        with self.database.reading() as db:
+            return {number: self._value(db, key, number) for number in numbers}
+
+    def _value(self, db: apsw.Connection, key: bytes, number: int) -> Value:
+        row = next(iter(db.execute(Q["value"], (key, number))), None)
+        if row is None:
+            raise StorageCorrupt(f"value {number} of thread {key.hex()} is missing: restore a backup")
+        verify(row[5], "checkpoint value", key, *row[:5])
+        kind, body = row[2], row[3]
+        if kind.startswith(CUT):
+            kind = kind.removeprefix(CUT)
+            whole = self._filled(db, key, body)
+            if blake2b(kind.encode() + b"\0" + whole, key=key, digest_size=16).digest() != row[1]:
+                return Value(GONE, b"", row[4])
+            return Value(kind, whole, row[4])
+        return Value(kind, body, row[4])
+
+    def _filled(self, db: apsw.Connection, key: bytes, body: bytes) -> bytes:
+        found = thread_row(db, key)
+        out = []
+        for piece in _PIECES.decode(body):
+            if isinstance(piece, int) and found is not None:
+                text = self.store._rows(db, found[0], piece, 1)[0].message.content
+                piece = text.encode() if isinstance(text, str) else b""
+            out.append(piece if isinstance(piece, bytes) else b"")
+        return b"".join(out)
+
+    def places(self, key: bytes, ref: Ref) -> list[int]:
+        """The places of a list of messages."""
+        if isinstance(ref, Places):
+            return unrolled(ref.runs)
+        with self.database.reading() as db:
+            return self._places(db, key, ref)
+
+    def _places(self, db: apsw.Connection, key: bytes, ref: Ref) -> list[int]:
+        if isinstance(ref, Places):
+            return unrolled(ref.runs)
+        assert isinstance(ref, LongList)
+        parts: list[tuple[int, Runs]] = []
+        number = ref.number
+        while number:
+            _, base, keep, runs = self._list(db, key, number)
+            parts.append((keep, runs))
+            number = base
+        out: list[int] = []
+        for keep, runs in reversed(parts):
+            out = [*out[:keep], *unrolled(runs)]
+        return out
+
+    def _list(self, db: apsw.Connection, key: bytes, number: int) -> tuple[int, int, int, Runs]:
+        value = self._value(db, key, number)
+        try:
+            return _LIST.decode(value.body or b"")
+        except (msgspec.MsgspecError, ValueError) as error:
+            raise StorageCorrupt(f"value {number} of thread {key.hex()} is no list of ours") from error
+
+    def history(
+        self, key: bytes, ns: str, checkpoint: str, channels: Sequence[str]
+    ) -> tuple[dict[str, Ref], dict[str, list[tuple[str, Ref]]]]:
+        """What stands of some channels before a checkpoint: their seeds, and what was written, the newest first."""
+        seeds: dict[str, Ref] = {}
+        found: dict[str, list[tuple[str, Ref]]] = {channel: [] for channel in channels}
+        with self.database.reading() as db:
+            row = next(iter(db.execute(Q["by_id"], (key, ns, checkpoint))), None)
+            if row is None:
+                return seeds, found
+            wanted = row[3]
+            # a line is nearly always one of neighbours: read it as a range, and pass over what is of other branches
+            lines = db.execute(Q["below"], (key, ns, row[1]))
+            notes = db.execute(Q["written_below"], (key, ns, row[1]))
+            note = next(notes, None)
+            for row in lines:
+                if row[2] != wanted:
+                    continue
+                at = read_checkpoint(key, row)
+                while note is not None and note[0] > at.number:
+                    note = next(notes, None)
+                written = []
+                while note is not None and note[0] == at.number:
+                    written.append(read_written(key, ns, at.number, note[1:]))
+                    note = next(notes, None)
+                for one in sorted(written, key=lambda one: (one.path, one.task), reverse=True):
+                    for _, channel, ref in reversed(one.items):
+                        if channel in found and channel not in seeds:
+                            found[channel].append((one.task, ref))
+                seeds |= {c: at.values[c] for c in channels if c not in seeds and c in at.values}
+                wanted = at.parent
+                if wanted is None or len(seeds) == len(found):
+                    break
+        return seeds, found
+
+    def listed(
+        self,
+        key: bytes | None,
+        owner: str,
+        ns: str | None,
+        checkpoint: str | None,
+        before: str | None,
+        filter: Sequence[tuple[str, Any]],
+        limit: int | None,
+    ) -> list[Checkpoint]:
+        """Checkpoints, newest first."""
+        paths = []
+        for name, value in filter:
+            steps = "".join(f'."{step}"' for step in name.split("."))
+            paths.append((f'$."{name}"', f"${steps}", value))
+        more = (checkpoint, before, msgspec.json.encode(paths).decode(), -1 if limit is None else limit)
+        with self.database.reading() as db:
+            if key is None:
+                rows = db.execute(Q["of_owner"], (owner, ns, *more))
+            else:
+                rows = db.execute(Q["of_thread" if ns is None else "of_namespace"], (key, ns, *more))
+            return [read_checkpoint(row[0], row[3:], (row[1], row[2])) for row in rows]
+
+    def expired(self, now: float) -> list[tuple[bytes, str, str]]:
+        """Threads whose newest checkpoint has lapsed."""
+        with self.database.reading() as db:
+            return list(db.execute(Q["lapsed"], (now,)))
+
+    # ------------------------------------------------------------------------------------------ removing, copying
+    def delete_runs(self, runs: Sequence[str], owner: str | None) -> int:
+        """Remove the checkpoints that some runs made."""
+        named = msgspec.json.encode([run for run in runs if storable(run)]).decode()
+        with self.database.writing() as db:
+            found = list(db.execute(Q["of_runs"], (named, owner)))
+            for place in found:
+                db.execute(Q["drop"], place)
+                db.execute(Q["drop_writes"], place)
+            for key in {place[0] for place in found}:
+                self._sweep(db, key)
+        return len(found)
+
+    def prune(self, key: bytes, keep_latest: bool) -> int:
+        """Remove checkpoints but the newest of each namespace and what it is rebuilt from, or all."""
+        with self.database.writing() as db:
+            rows = [read_checkpoint(key, row) for row in db.execute(Q["all_of_thread"], (key,))]
+            kept = _needed(rows) if keep_latest else set()
+            gone = [row for row in rows if (row.ns, row.number) not in kept]
+            for row in gone:
+                db.execute(Q["drop"], (key, row.ns, row.number))
+                db.execute(Q["drop_writes"], (key, row.ns, row.number))
+            if gone:
+                self._sweep(db, key)
+        return len(gone)
+
+    def _sweep(self, db: apsw.Connection, key: bytes) -> None:
+        """Values that nothing refers to any more go; what an entry of the transcript points to stays."""
+        refs: list[Ref] = []
+        for row in db.execute(Q["all_of_thread"], (key,)):
+            refs += read_checkpoint(key, row).values.values()
+        for row in db.execute(Q["all_written"], (key,)):
+            refs += [item[2] for item in read_written(key, row[0], row[1], row[2:]).items]
+        used: set[int] = set()
+        for ref in refs:
+            if isinstance(ref, Kept):
+                used.add(ref.number)
+            elif isinstance(ref, LongList):
+                number = ref.number
+                while number and number not in used:
+                    used.add(number)
+                    _, number, _, runs = self._list(db, key, number)
+                    used.update(-place for place in unrolled(runs) if place < 0)
+            elif isinstance(ref, Places):
+                used.update(-place for place in unrolled(ref.runs) if place < 0)
+        last = next(iter(db.execute(Q["last_value"], (key,))))[0]
+        for number, _, _, body, entry, _ in list(db.execute(Q["all_values"], (key,))):
+            if number not in used and (entry is None or body is None):
+                # the highest one leaves its number behind, so that no other value gets it
+                db.execute(Q["gone"] if number == last else Q["drop_value"], (key, number))
+        db.execute(THREADS["content_changed"], (key,))
+        db.execute(THREADS["reseal"], (key,))
+
+    def copy(self, source: ThreadRow, key: bytes, names: tuple[str, str], now: float) -> None:
+        """Another thread with the same checkpoints, whose messages it shares."""
+        with self.database.writing() as db:
+            found = thread_row(db, source.key)
+            self.store._fork(db, source, key, names, found[0].head if found else 0, now)
+            for row in list(db.execute(Q["all_of_thread"], (source.key,))):
+                read_checkpoint(source.key, row)
+                db.execute(Q["put"], (key, *row[:10]))
+            for row in list(db.execute(Q["all_written"], (source.key,))):
+                read_written(source.key, row[0], row[1], row[2:])
+                db.execute(Q["write"], (key, *row[:5]))
+            for row in list(db.execute(Q["all_values"], (source.key,))):
+                verify(row[5], "checkpoint value", source.key, *row[:5])
+                db.execute(Q["keep"], (key, *row[:5]))
+
+
+class _Placing:
+    """Finding a place for messages, inside of one transaction."""
+
+    def __init__(self, owner: SQLiteCheckpoints, db: apsw.Connection, key: bytes) -> None:
+        self.owner, self.db, self.key = owner, db, key
+        self._found: tuple[ThreadRow, float] | None = None
+        self.new: list[Said] = []
+        self.by_hash: dict[bytes, int] = {}  # of messages with an id that were placed in this transaction
+        self.became: list[tuple[int, int, bool]] = []
+
+    @property
+    def thread(self) -> ThreadRow:
+        """The thread, read when it is first asked for."""
+        if self._found is None:
+            found = thread_row(self.db, self.key)
+            assert found is not None
+            self._found = found[0], found[2]
+        return self._found[0]
+
+    @property
+    def head(self) -> int:
+        """Where the first new message goes."""
+        return self.thread.head
+
+    def places(self, items: Sequence[int | Said], main: bool) -> list[int]:
+        """A place for each of the messages."""
+        return [item if item.__class__ is int else self._place(item, main) for item in items]  # type: ignore[arg-type]
+
+    def take_up(self, value: int, said: Said) -> None:
+        """A value that a state took up is of the transcript from now on."""
+        self._place(said, True, value)
+
+    def _place(self, said: Said, main: bool, value: int | None = None) -> int:
+        name = said.entry.message.id
+        if name:
+            known = self.by_hash.get(said.blob.hash)
+            if known is not None:
+                return known
+            place = self._there(said, name, main)
+            if place is None:
+                place = self._append(said, value) if main else self._aside(said)
+            self.by_hash[said.blob.hash] = place
+            return place
+        return self._append(said, value) if main else self._aside(said)
+
+    def _there(self, said: Said, name: str, main: bool) -> int | None:
+        """Where the same message stands in the transcript already; another one of its id gets a version of its own."""
+        for key, _, high in self.owner.store._segments(self.db, self.thread):
+            row = next(iter(self.db.execute(THREADS["position_of_id"], (key, name, high))), (None,))
+            if row[0] is None:
+                continue
+            position = int(row[0])
+            entry = from_row(key, next(iter(self.db.execute(THREADS["entry_at"], (key, position)))))
+            if entry.deleted or self._same(said, entry.message):
+                if main and self.thread.hidden:
+                    self.owner.store._hide(self.db, self.key, [(position, position + 1)], self.thread.updated, False)
+                return position
+            return -self.owner._keep(self.db, self.key, said.blob, position)
+        for i, one in enumerate(self.new):  # another one of its id in the same state
+            if one.entry.message.id == name:
+                return -self.owner._keep(self.db, self.key, said.blob, self.thread.head + i)
+        return None
+
+    def _same(self, said: Said, there: Any) -> bool:
+        number = there.meta.get("value")
+        if number is not None:
+            row = next(iter(self.db.execute(Q["value"], (self.key, number))), None)
+            return row is not None and row[1] == said.blob.hash
+        return said.exact and encode(there) == encode(said.entry.message)
+
+    def _append(self, said: Said, value: int | None = None) -> int:
+        position = self.thread.head + len(self.new)
+        self.new.append(said)
+        if value is None:
+            value = said.value
+        if value is None and not said.fresh:
+            found = next(iter(self.db.execute(Q["value_by_hash"], (self.key, said.blob.hash))), None)
+            value = found[0] if found is not None and found[1] is None else None
+        if value is not None:
+            self.became.append((value, position, said.exact))
+        return position
+
+    def _aside(self, said: Said) -> int:
+        return -self.owner._keep(self.db, self.key, said.blob, look=not said.fresh)
+
+    def append(self, now: float) -> tuple[int, int]:
+        """Write the new messages into the transcript; the positions that they got."""
+        if not self.new or self._found is None:
+            return 0, 0
+        head = self.thread.head
+        if held(self.thread, self._found[1], Lease("", 30.0, now)):
+            raise ConcurrentTurnError("a turn of this thread is open; nothing was stored: run again when it is done")
+        if self.thread.open_turn is not None:
+            self.owner.store._interrupt(self.db, self.thread, now, but=None)
+            self.db.execute(THREADS["no_turn"], (self.key,))
+            found = thread_row(self.db, self.key)
+            if found is None or found[0].head != head:
+                raise ConcurrentTurnError("a turn of this thread was cut off; nothing was stored: run again")
+        numbers = {position: value for value, position, exact in self.became if not exact}
+        entries: list[NewEntry] = []
+        for position, said in enumerate(self.new, head):
+            entry = said.entry
+            if not said.exact:
+                number = numbers.get(position) or self.owner._keep(self.db, self.key, said.blob, position)
+                meta = {**entry.message.meta, "value": number}
+                entry = NewEntry(msgspec.structs.replace(entry.message, meta=meta), entry.tokens, entry.words)
+            entries.append(entry)
+        first = self.owner.store._add_rows(self.db, self.thread, entries, now)
+        assert first == head
+        for value, position, exact in self.became:
+            body = None if exact else self.new[position - head].blob.body
+            self.db.execute(Q["became"], (self.key, value, body, position, self.new[position - head].blob.hash))
+        return head, head + len(entries)
+
+
+def _check_places(
+    db: apsw.Connection,
+    key: bytes,
+    found: tuple[float, int],
+    read: tuple[float, int],
+    values: Iterable[Blob | Talk],
+) -> None:
+    """Positions of a thread are for ever; values that a caller knows may have been removed since.
+
+    Args:
+        found: when the thread was made, and the version of its content.
+        read: the same when the places were read.
+    """
+    if found[0] != read[0]:
+        raise StalePlaces(anew=True)
+    for value in values if found[1] != read[1] else ():
+        for place in (*value.known, *value.items) if isinstance(value, Talk) else ():
+            if isinstance(place, int) and place < 0 and not list(db.execute(Q["value"], (key, -place))):
+                raise StalePlaces(anew=False)
+
+
+def _without(pieces: list[bytes | int], text: bytes, position: int) -> list[bytes | int]:
+    """Bytes without a text that an entry says."""
+    out: list[bytes | int] = []
+    for piece in pieces:
+        if isinstance(piece, int) or text not in piece:
+            out.append(piece)
+            continue
+        parts = piece.split(text)
+        for part in parts[:-1]:
+            out += (part, position)
+        out.append(parts[-1])
+    return out
+
+
+def _needed(rows: Sequence[Checkpoint]) -> set[tuple[str, int]]:
+    """The newest checkpoint of each namespace, and those that its channels are replayed from."""
+    by_id = {(row.ns, row.id): row for row in rows}
+    out: set[tuple[str, int]] = set()
+    for newest in {row.ns: row for row in rows}.values():
+        out.add((newest.ns, newest.number))
+        counters = msgspec.json.decode(newest.metadata).get("counters_since_delta_snapshot") or {}
+        missing = set(counters) - set(newest.values)
+        at = newest
+        while missing and at.parent is not None and (at.ns, at.parent) in by_id:
+            at = by_id[at.ns, at.parent]
+            if (at.ns, at.number) in out and at is not newest:
+                break
+            out.add((at.ns, at.number))
+            missing -= set(at.values)
+    return out
