@@ -206,9 +206,13 @@ def unrolled(runs: Runs) -> list[int]:
 class CheckpointStore(Protocol):
     """See the top of the file. Errors of the store may come from every method."""
 
-    def put(self, new: NewCheckpoint, writes: Sequence[NewWrites] = ()) -> tuple[dict[str, list[int]], float]:
-        """Store a checkpoint, and writes that came before it; places for items of lists, and the thread's `created`.
+    def put(
+        self, new: NewCheckpoint, writes: Sequence[NewWrites] = (), of_parent: Sequence[NewWrites] = ()
+    ) -> tuple[dict[str, list[int]], float]:
+        """Store a checkpoint, and writes that waited for it; places for items of lists, and the thread's `created`.
 
+        Args:
+            of_parent: what was written at the parent and not stored yet.
         Raises:
             ConcurrentTurnError: the parent is not the newest checkpoint any more, or a turn of the thread is open.
             ThreadErased: the parent is gone. StalePlaces: the places are of a thread that is gone.

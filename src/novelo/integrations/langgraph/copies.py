@@ -254,6 +254,11 @@ class Recent:
             while len(self._things) > self._most:
                 self._things.popitem(last=False)
 
+    def oldest(self) -> tuple[Any, Any] | None:
+        """The key and the thing that were not asked for the longest."""
+        with self._lock:
+            return next(iter(self._things.items()), None)
+
     def pop(self, key: Any) -> Any:
         """Take a thing out."""
         with self._lock:

@@ -5,6 +5,9 @@ root namespace's channel `messages` that have no place yet are appended to the t
 that was ever said stays there, in order, whatever the graph removes from its state later; and the core API reads the
 thread as any other. Messages of inner graphs, and what tasks wrote and no state took up yet, are values aside.
 
+What the input of a run became (the task `__start__`) is stored with the next checkpoint or before the next reading, not
+in a transaction of its own: lost in a crash it is made again, of the input that its checkpoint holds.
+
 Writes of a checkpoint that is not there yet wait in memory for its put: LangGraph saves both in the background, in any
 order, and neither says anything without the other.
 """
@@ -67,6 +70,7 @@ MAIN = ("messages", "__root__")  # channels whose messages are the transcript's
 CACHED_MESSAGES = 20_000
 WAITING = 1_000  # checkpoints whose writes may wait for them at once
 KEY_SIGNS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
+_INPUT = ", __start__"  # how the path of the task ends that hands a run its input
 _DECLARED = ("update", "fork")
 
 
@@ -131,6 +135,7 @@ class NoveloSaver(BaseCheckpointSaver[int]):
         self._shelf = Shelf(cached_messages)
         self._said = Recent(512)  # what was made of a message, by its hash: it is written by a task, then by a state
         self._waiting = Recent(WAITING)  # writes whose checkpoint is on its way
+        self._inputs = Recent(WAITING)  # what was written of inputs, by checkpoint
         self._fresh = Recent(WAITING)  # messages that tasks wrote last, by checkpoint
         self._seen = Recent(WAITING)  # tasks whose writes were read, by checkpoint
         self._keys = Recent(WAITING)
@@ -175,6 +180,7 @@ class NoveloSaver(BaseCheckpointSaver[int]):
 
     def close(self) -> None:
         """Close the database if it was opened here."""
+        self._flush()
         if self._owned:
             self.memory.close()
 
@@ -263,9 +269,11 @@ class NoveloSaver(BaseCheckpointSaver[int]):
             0 if talks is None else talks.version,
         )
         waiting = (place.key, place.ns, checkpoint["id"])
+        before = (place.key, place.ns, parent)
         with self._order():
-            writes = self._waiting.pop(waiting) or ()
-            lists, created = self._store.put(new, writes)
+            writes, inputs = self._waiting.pop(waiting) or (), self._inputs.get(before) or ()
+            lists, created = self._store.put(new, writes, inputs)
+            self._inputs.pop(before)
         if talks is None:
             row = self.memory.store.thread(place.key)
             if row is None or row.created != created:
@@ -279,6 +287,16 @@ class NoveloSaver(BaseCheckpointSaver[int]):
         """A put and the writes that wait for it do not miss each other."""
         with self._ordered:
             yield
+
+    def _flush(self) -> None:
+        """Store what was written of inputs and not taken up yet."""
+        with self._order():
+            while (found := self._inputs.oldest()) is not None:
+                at, writes = found
+                for one in writes:
+                    if self._store.put_writes(at[0], at[1], at[2], one, True) is None:
+                        self._waiting.put(at, [*(self._waiting.get(at) or ()), one])
+                self._inputs.pop(at)
 
     def _planned(self, key: bytes, value: Any, talks: Talks | None) -> tuple[Blob | Talk, _Noted]:
         """A value for the store, and of a list of messages what is known of it, and what the others say now."""
@@ -320,6 +338,7 @@ class NoveloSaver(BaseCheckpointSaver[int]):
         hidden = [c for c in new_versions if c in self._channels and c not in checkpoint["channel_values"]]
         if not hidden or place.ns or place.id is None:
             return ()
+        self._flush()
         row = self._store.get(place.key, place.ns, place.id)
         if row is None:
             return ()
@@ -375,6 +394,9 @@ class NoveloSaver(BaseCheckpointSaver[int]):
         seen = new.task in (self._seen.get(at) or ())
         since = (None, 0) if talks is None else (talks.created, talks.version)
         with self._order():
+            if new.path.endswith(_INPUT) and not new.special:
+                self._inputs.put(at, [*(self._inputs.get(at) or ()), new])
+                return
             lists = self._store.put_writes(*at, new, seen, *since)
             if lists is None:
                 self._waiting.put(at, [*(self._waiting.get(at) or ()), new])
@@ -391,6 +413,7 @@ class NoveloSaver(BaseCheckpointSaver[int]):
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """A checkpoint by its id, or the newest of the thread and namespace."""
         place = self._place(config)
+        self._flush()
         with self.memory.store.snapshot():
             thread = self.memory.store.thread(place.key)
             row = None if thread is None else self._store.get(place.key, place.ns, place.id)
@@ -446,6 +469,7 @@ class NoveloSaver(BaseCheckpointSaver[int]):
         Raises:
             InvalidSpec: a key of other signs than letters, digits, `_`, `.` and `-`, or a limit that is no number.
         """
+        self._flush()
         wanted = (config or {}).get("configurable", {})
         owner = wanted.get("owner") or ""
         place = self._place(config) if config is not None and "thread_id" in wanted else None
@@ -477,6 +501,7 @@ class NoveloSaver(BaseCheckpointSaver[int]):
     ) -> Mapping[str, DeltaChannelHistory]:
         """What was written to channels on the way to a checkpoint, from the last one that holds their value on."""
         place = self._place(config)
+        self._flush()
         out: dict[str, DeltaChannelHistory] = {channel: {"writes": []} for channel in channels}
         if not channels:
             return out
@@ -539,6 +564,7 @@ class NoveloSaver(BaseCheckpointSaver[int]):
         Raises:
             InvalidSpec: there is a thread of the target's id.
         """
+        self._flush()
         source = self.memory.store.thread(self.memory.store.key_of(owner, str(source_thread_id)))
         if source is None:
             return
@@ -555,6 +581,7 @@ class NoveloSaver(BaseCheckpointSaver[int]):
         """
         if strategy not in ("keep_latest", "delete"):
             raise InvalidSpec(f"strategy={strategy!r}: expected 'keep_latest' or 'delete'")
+        self._flush()
         for thread_id in thread_ids:
             self._store.prune(self.memory.store.key_of(owner, str(thread_id)), strategy == "keep_latest")
 

@@ -60,7 +60,9 @@ class SQLiteCheckpoints:
         self._raw: dict[tuple[bytes, str, str], list[tuple[int, Blob]]] = {}  # values as they came, by checkpoint
 
     # ------------------------------------------------------------------------------------------ writing
-    def put(self, new: NewCheckpoint, writes: Sequence[NewWrites] = ()) -> tuple[dict[str, list[int]], float]:
+    def put(
+        self, new: NewCheckpoint, writes: Sequence[NewWrites] = (), of_parent: Sequence[NewWrites] = ()
+    ) -> tuple[dict[str, list[int]], float]:
         """Store a checkpoint, with its messages, in one transaction."""
         with self.database.writing() as db:
             newest = next(iter(db.execute(Q["newest_id"], (new.key, new.ns))), None)
@@ -79,6 +81,7 @@ class SQLiteCheckpoints:
                 if isinstance(value, Talk):
                     lists[channel] = placing.places(value.items, channel in new.main and new.ns == "")
             start, stop = placing.append(new.now)
+            self._write_late(db, new, of_parent)
             self._shorten(db, new, placing)
             refs = self._refs(db, new, lists)
             body = body_of(new.skeleton, refs)
@@ -89,6 +92,15 @@ class SQLiteCheckpoints:
             for one in writes:
                 self._write(db, (new.key, new.ns, new.id), number, one, known=True)
             return lists, created
+
+    def _write_late(self, db: apsw.Connection, new: NewCheckpoint, writes: Sequence[NewWrites]) -> None:
+        """What was written at the parent, behind the messages that came of it: those are told by their positions."""
+        if not writes or new.parent is None:
+            return
+        row = next(iter(db.execute(Q["place_of"], (new.key, new.ns, new.parent))), None)
+        if row is not None:
+            for one in writes:
+                self._write(db, (new.key, new.ns, new.parent), row[0], one, known=True)
 
     def _fence(self, db: apsw.Connection, new: NewCheckpoint) -> float:
         """The moment that the thread was made, now or before."""
