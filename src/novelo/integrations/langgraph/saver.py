@@ -245,7 +245,8 @@ class NoveloSaver(BaseCheckpointSaver[int]):
         noted: dict[str, _Noted] = {}
         values: dict[str, Blob | Talk] = {}
         for channel, value in checkpoint["channel_values"].items():
-            values[channel], noted[channel] = self._planned(place.key, value, talks)
+            main = not place.ns and channel in self._channels
+            values[channel], noted[channel] = self._planned(place.key, value, talks, main)
         known = get_checkpoint_metadata(config, metadata)
         run = known.get("run_id")
         parent = place.id
@@ -280,6 +281,8 @@ class NoveloSaver(BaseCheckpointSaver[int]):
                 return
             talks = self._shelf.of(place.key, row.created, row.content_version)
         for channel, places in lists.items():
+            if not place.ns and channel in self._channels:
+                talks.aside.update(p for p in places if p < 0)
             _note(talks, values[channel], noted[channel], places)
 
     @contextmanager
@@ -298,7 +301,7 @@ class NoveloSaver(BaseCheckpointSaver[int]):
                         self._waiting.put(at, [*(self._waiting.get(at) or ()), one])
                 self._inputs.pop(at)
 
-    def _planned(self, key: bytes, value: Any, talks: Talks | None) -> tuple[Blob | Talk, _Noted]:
+    def _planned(self, key: bytes, value: Any, talks: Talks | None, main: bool) -> tuple[Blob | Talk, _Noted]:
         """A value for the store, and of a list of messages what is known of it, and what the others say now."""
         kind = value.__class__
         wrap, items = LIST, value
@@ -308,12 +311,12 @@ class NoveloSaver(BaseCheckpointSaver[int]):
             wrap, items = SINGLE, [value]
         if items.__class__ is not list or not items or not isinstance(items[0], BaseMessage):
             return self._codec.blob(value, key), (None, [])
-        line = None if talks is None else talks.line_of(items)
+        line = None if talks is None else talks.line_of(items, main)
         tail = items if line is None else items[len(line.objects) :]
         out: list[int | Said] = []
         rest: list[tuple[Any, Pristine | None]] = []
         for item in tail:
-            at = None if talks is None else talks.place_of(item)
+            at = None if talks is None else talks.place_of(item, main)
             if at is not None:
                 out.append(at)
                 rest.append((item, None))
@@ -376,7 +379,7 @@ class NoveloSaver(BaseCheckpointSaver[int]):
             noted: dict[int, _Noted] = {}
             for index, (channel, value) in enumerate(writes):
                 at = WRITES_IDX_MAP.get(channel, index)
-                made, noted[at] = self._planned(place.key, value, talks)
+                made, noted[at] = self._planned(place.key, value, talks, False)
                 items.append((at, channel, made))
             self._write(place, NewWrites(task_id, task_path, items, special), noted, talks)
 
@@ -719,7 +722,11 @@ class _Reading:
             value = self._saver._store.values(self._thread.key, [-place])[-place]
             if value.entry is not None and value.body is None:
                 self._read({value.entry})
+                self._talks.became[place] = value.entry
                 self._talks.pristine[place] = self._talks.pristine[value.entry]
+            elif value.entry is not None:
+                self._talks.aside.add(place)
+                self._talks.pristine[place] = self._loaded(value)
             else:
                 self._talks.pristine[place] = self._loaded(value)
         for first, count in _stretches(entries):

@@ -58,6 +58,7 @@ class SQLiteCheckpoints:
         self.store = store
         self.database = store.database
         self._raw: dict[tuple[bytes, str, str], list[tuple[int, Blob]]] = {}  # values as they came, by checkpoint
+        self._texts: dict[tuple[bytes, str, str], list[tuple[int, bytes]]] = {}  # what its children added, by position
 
     # ------------------------------------------------------------------------------------------ writing
     def put(
@@ -176,9 +177,8 @@ class SQLiteCheckpoints:
             return Inline(blob.type, blob.body)
         number = self._keep(db, at[0], blob)
         if "+" not in blob.type:
-            self._raw.setdefault(at, []).append((number, blob))
-            while len(self._raw) > RAW:
-                del self._raw[next(iter(self._raw))]
+            self._cut(db, at[0], number, blob, self._texts.get(at, ()))
+            _remember(self._raw, at, [*self._raw.get(at, ()), (number, blob)])
         return Kept(number)
 
     def _shorten(self, db: apsw.Connection, new: NewCheckpoint, placing: _Placing) -> None:
@@ -187,15 +187,27 @@ class SQLiteCheckpoints:
         Such a value keeps its bytes less the texts: (bytes, position, bytes, ...). If the message is deleted or masked,
         the value is gone with it.
         """
-        raw = self._raw.pop((new.key, new.ns, new.parent or ""), ())
-        for number, blob in raw if placing.new else ():
-            pieces: list[bytes | int] = [blob.body]
-            for position, said in enumerate(placing.new, placing.head):
-                text = said.entry.message.content
-                if isinstance(text, str) and len(text) >= WORTH:
-                    pieces = _without(pieces, text.encode(), position)
-            if len(pieces) > 1:
-                db.execute(Q["cut"], (new.key, number, CUT + blob.type, ENCODE(pieces), blob.hash))
+        at = (new.key, new.ns, new.parent or "")
+        raw = self._raw.pop(at, ())
+        if not placing.new:
+            return
+        texts = []
+        for position, said in enumerate(placing.new, placing.head):
+            text = said.entry.message.content
+            if isinstance(text, str) and len(text) >= WORTH:
+                texts.append((position, text.encode()))
+        for number, blob in raw:
+            self._cut(db, new.key, number, blob, texts)
+        _remember(self._texts, at, texts)  # what a task wrote may come later than the state that took it up
+
+    def _cut(
+        self, db: apsw.Connection, key: bytes, number: int, blob: Blob, texts: Sequence[tuple[int, bytes]]
+    ) -> None:
+        pieces: list[bytes | int] = [blob.body]
+        for position, text in texts:
+            pieces = _without(pieces, text, position)
+        if len(pieces) > 1:
+            db.execute(Q["cut"], (key, number, CUT + blob.type, ENCODE(pieces), blob.hash))
 
     def _keep(self, db: apsw.Connection, key: bytes, blob: Blob, entry: int | None = None, look: bool = True) -> int:
         """The number of a value, which is there already or is kept now."""
@@ -611,6 +623,12 @@ def _check_places(
         for place in (*value.known, *value.items) if isinstance(value, Talk) else ():
             if isinstance(place, int) and place < 0 and not list(db.execute(Q["value"], (key, -place))):
                 raise StalePlaces(anew=False)
+
+
+def _remember(kept: dict[Any, Any], at: Any, what: Any) -> None:
+    kept[at] = what
+    while len(kept) > RAW:
+        del kept[next(iter(kept))]
 
 
 def _without(pieces: list[bytes | int], text: bytes, position: int) -> list[bytes | int]:
