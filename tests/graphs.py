@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Annotated, Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
@@ -46,7 +47,7 @@ def line(saver: Any, schema: Any, nodes: dict[str, Any], **compiled: Any) -> Any
     names = [START, *nodes, END]
     for name, node in nodes.items():
         builder.add_node(name, node)
-    for first, second in zip(names, names[1:], strict=False):
+    for first, second in pairwise(names):
         builder.add_edge(first, second)
     return builder.compile(checkpointer=saver, **compiled)
 

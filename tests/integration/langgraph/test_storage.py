@@ -1,4 +1,4 @@
-"""What is stored, and what becomes of it when somebody alters it, asks for the wrong thing, or comes at the same time."""
+"""What is stored, and what becomes of it when somebody alters it, asks for the wrong thing, or comes at once."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Note:
 
 MESSAGES = [
     HumanMessage("plain", id="1"),
-    HumanMessage([{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}],
+    HumanMessage([{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,A"}}],
                  id="2", name="ana"),
     AIMessage("", id="3", tool_calls=[{"name": "f", "args": {"x": [1, 2.5, None]}, "id": "c1", "type": "tool_call"}]),
     ToolMessage("ok", id="4", tool_call_id="c1", artifact={"rows": [1, 2]}, status="error"),
@@ -110,14 +110,14 @@ def test_growth_is_linear(path):
             say(graph, f"question {k} of many")
             if k in (39, 79):
                 db = apsw.Connection(str(path))
-                found = db.execute("SELECT sum(length(body)) FROM (SELECT body FROM checkpoints UNION ALL SELECT body FROM"
-                                   " checkpoint_writes UNION ALL SELECT body FROM checkpoint_values)")  # fmt: skip
+                found = db.execute("SELECT sum(length(body)) FROM (SELECT body FROM checkpoints UNION ALL SELECT body"
+                                   " FROM checkpoint_writes UNION ALL SELECT body FROM checkpoint_values)")  # fmt: skip
                 sizes.append(next(iter(found))[0])
     assert sizes[1] < 2.1 * sizes[0]
 
 
 def test_a_change_in_place_is_stored(path):
-    """A node that alters a message it was given changes the state, as with LangGraph's savers, but not the transcript."""
+    """A node that alters a message it was given changes the state, as with LangGraph's savers; the transcript stays."""
 
     def mask(state):
         state["messages"][0].content = "masked"
@@ -203,10 +203,12 @@ class Xor:
         self.count = 0
 
     def encrypt(self, plaintext):
+        """The name of the cipher, and what it makes."""
         self.count += 1
         return "xor", bytes((self.count % 256,)) + bytes(b ^ 0x5A for b in plaintext)
 
     def decrypt(self, name, ciphertext):
+        """What it was made from."""
         return bytes(b ^ 0x5A for b in ciphertext[1:])
 
 

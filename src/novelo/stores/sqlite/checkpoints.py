@@ -45,7 +45,7 @@ from novelo.stores.sqlite.store import SQLiteStore
 LIST_TYPE = "list"
 CUT = "cut:"  # before the type of a value whose texts stand in the transcript
 WORTH = 24  # characters of a text that is worth it
-RAW = 256  # checkpoints whose values may still be shortened
+RAW, RAW_BYTES = 256, 1 << 16  # checkpoints whose values may still be shortened; larger values are not
 MAX_DEPTH = 64  # of long lists that stand on each other
 _PIECES = msgspec.msgpack.Decoder(list[bytes | int])
 _LIST = msgspec.msgpack.Decoder(tuple[int, int, int, Runs])  # depth, number of the base or 0, how much of it, the rest
@@ -178,7 +178,8 @@ class SQLiteCheckpoints:
         number = self._keep(db, at[0], blob)
         if "+" not in blob.type:
             self._cut(db, at[0], number, blob, self._texts.get(at, ()))
-            _remember(self._raw, at, [*self._raw.get(at, ()), (number, blob)])
+            if len(blob.body) <= RAW_BYTES:
+                _remember(self._raw, at, [*self._raw.get(at, ()), (number, blob)])
         return Kept(number)
 
     def _shorten(self, db: apsw.Connection, new: NewCheckpoint, placing: _Placing) -> None:
