@@ -55,6 +55,7 @@ from novelo.stores.checkpoints import (
     SINGLE,
     SNAPSHOT,
     Blob,
+    Cut,
     Inline,
     Kept,
     NewCheckpoint,
@@ -348,7 +349,7 @@ class NoveloSaver(BaseCheckpointSaver[int]):
         out: list[tuple[int, Said]] = []
         for one in _in_order(self._store.writes(place.key, place.ns, row.number)):
             for _, channel, ref in one.items:
-                if channel in hidden and not isinstance(ref, (Inline, Kept)):
+                if channel in hidden and not isinstance(ref, (Inline, Kept, Cut)):
                     out += self._values_of(place.key, [n for n in self._store.places(place.key, ref) if n < 0])
         return out
 
@@ -691,7 +692,7 @@ class _Reading:
         """Read the messages of many lists at once."""
         wanted: set[int] = set()
         for ref in refs:
-            if not isinstance(ref, (Inline, Kept)):
+            if not isinstance(ref, (Inline, Kept, Cut)):
                 self._lists[id(ref)] = places = self._saver._store.places(self._thread.key, ref)
                 wanted.update(places)
         self._read(wanted)
@@ -700,8 +701,11 @@ class _Reading:
         """One value."""
         if isinstance(ref, Inline):
             return _GONE if ref.type == stored.GONE else self._saver._codec.load(ref.type, ref.body)
-        if isinstance(ref, Kept):
-            value = self._saver._store.values(self._thread.key, [ref.number])[ref.number]
+        if isinstance(ref, (Kept, Cut)):
+            if isinstance(ref, Cut):
+                value = self._saver._store.filled(self._thread.key, ref)
+            else:
+                value = self._saver._store.values(self._thread.key, [ref.number])[ref.number]
             return _GONE if value.type == stored.GONE else self._saver._codec.load(value.type, value.body or b"")
         places = self._lists.get(id(ref))
         if places is None:
