@@ -1,13 +1,14 @@
 """What a low mark saves on a server that caches prefixes: llama.cpp, `budget:1000` against `budget:1000,low=400`.
 
-Sixty turns of about 100 tokens each, question and reply together, are taken in real threads. The plain budget moves the
-beginning of the context at every turn, and the server evaluates everything behind it again; with a low mark the cut is
-deep, then holds still, and only what is new is evaluated. Counted is prompt less cached tokens, as the server tells in
-`usage`, and the seconds it took for the prompts; writing the replies costs the same on both sides and is left out.
+Sixty turns of about 100 tokens each are taken in real threads: a question of 20, a reply of 70 (as long to each other
+as in our other measurements), and the marks around them. The plain budget moves the beginning of the context at every
+turn, and the server evaluates everything behind it again; with a low mark the cut is deep, then holds still, and only
+what is new is evaluated. Counted is prompt less cached tokens, as the server tells in `usage`, and the seconds it took
+for the prompts; writing the replies costs the same on both sides and is left out.
 
-Replies are the model's own, 60 tokens of whatever it says, as in any chat: the server has them in its cache from
-writing them. With `--scripted` they are written beforehand, the same for both policies, and must be evaluated when they
-come back in the next prompt: that is the least that a cache can save, and its figures are only shown.
+Replies are the model's own, whatever it says, as in any chat: the server has them in its cache from writing them. With
+`--scripted` they are written beforehand, the same for both policies, and must be evaluated when they come back in the
+next prompt: that is the least that a cache can save, and its figures are only shown.
 
 Tokens are Gemma's throughout: budgets are counted by the server's own tokenizer, to which the template adds some marks.
 Our estimate, which budgets count by unless told otherwise, gave 0.8 of these counts for such Portuguese and 0.65 for
@@ -37,7 +38,7 @@ from novelo.models.local import LocalServer
 
 CTX = 4096
 POLICIES = ("budget:1000", "budget:1000,low=400")
-REPLY = 60  # tokens that the model writes; nobody reads them
+REPLY = 70  # tokens that the model writes; nobody reads them
 MOST = 0.15
 
 
@@ -53,14 +54,14 @@ class Spent:
 
 
 def question_of(k: int) -> str:
-    """About 35 tokens."""
+    """About 20 tokens."""
     rng = random.Random(k)
-    return f"Pedido {rng.randrange(10**5, 10**6)}: {sentences(rng, 80)}"
+    return f"Pedido {rng.randrange(10**5, 10**6)}: {sentences(rng, 20)}"
 
 
 def scripted_reply(k: int) -> str:
-    """About 60 tokens."""
-    return sentences(random.Random(-k), 275)
+    """About 70 tokens."""
+    return sentences(random.Random(-k), 330)
 
 
 def tokenizer(server: LocalServer):

@@ -11,7 +11,7 @@ To follow one user message through the files:
     wire.py         turns -> the list of one provider's dialect        protocol.py the table of legal moves, check()
     formats/        our messages <-> OpenAI, Anthropic, LangChain
     usage.py        the ledger of every call                           accounts.py its cost, and limits
-    compaction.py   after the reply: what a summary covers, and how it is asked for
+    covering.py     after the reply: what a summary covers             compaction.py how it is asked for
     worker.py       jobs: claimed, done, swapped in                    summaries.py a version as a value
 
 To follow a back-test: compare.py -> replay.py, every request under each policy -> caching.py -> report.py.
@@ -20,7 +20,6 @@ To follow a back-test: compare.py -> replay.py, every request under each policy 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
-from novelo.aio import AsyncMemory, open_async
 from novelo.connect import open_memory as open
 from novelo.context import Context, Draft, compose
 from novelo.errors import (
@@ -56,6 +55,7 @@ from novelo.thread import Thread
 from novelo.turn import LiveTurn
 
 if _TYPE_CHECKING:
+    from novelo.aio import AsyncMemory, open_async
     from novelo.compare import backtest
 
 __all__ = [
@@ -106,4 +106,8 @@ def __getattr__(name: str) -> _Any:
         from novelo.compare import backtest
 
         return backtest
+    if name in ("AsyncMemory", "open_async"):
+        from novelo import aio
+
+        return getattr(aio, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

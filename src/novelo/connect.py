@@ -6,8 +6,6 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote
 
-import anyio
-
 from novelo.asking import ModelReply, ModelRequest
 from novelo.errors import InvalidSpec
 from novelo.memory import Memory
@@ -149,6 +147,8 @@ class _Awaiting:
 
     def complete(self, request: ModelRequest) -> ModelReply:
         """The answer, awaited in a loop of its own."""
+        import anyio  # an import does not pay for what only awaited programs use
+
         reply: ModelReply = anyio.run(self._inner.acomplete, request)
         return reply
 

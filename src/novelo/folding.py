@@ -12,9 +12,10 @@ from typing import Any
 import msgspec
 
 from novelo.asking import ModelRequest
-from novelo.compaction import Contract, flow, masks_of, plan, stage_of
+from novelo.compaction import Contract, flow
 from novelo.context.draft import Source
 from novelo.context.spec import Policy
+from novelo.covering import masks_of, plan, stage_of
 from novelo.errors import SummaryFailed
 from novelo.messages import Message
 from novelo.replay import Folded

@@ -17,20 +17,21 @@ LEAST_LETTERS = {"zh": 2, "ja": 2, "ko": 2, "ar": 4, "ru": 4}  # of its script, 
 LEAST_WEIGHT = 1.5  # of the small words and letters found, for a language of the Latin alphabet
 LEAD = 1.2  # times the weight of the next language
 
+# Patterns stand here as texts: `re` compiles each when it is first used, and keeps it; an import does not pay for them.
 _SCRIPTS = {
-    "kana": re.compile(r"[\u3041-\u3096\u30a1-\u30fa\u31f0-\u31ff\uff66-\uff9d]"),
-    "han": re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"),
-    "ko": re.compile(r"[\u1100-\u11ff\u3131-\u318e\uac00-\ud7a3]"),
-    "ar": re.compile(r"[\u0620-\u064a\u0671-\u06d3\ufb50-\ufdff\ufe70-\ufefc]"),
-    "ru": re.compile(r"[\u0400-\u04ff]"),
-    "latin": re.compile(r"[A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f]"),
+    "kana": r"[\u3041-\u3096\u30a1-\u30fa\u31f0-\u31ff\uff66-\uff9d]",
+    "han": r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]",
+    "ko": r"[\u1100-\u11ff\u3131-\u318e\uac00-\ud7a3]",
+    "ar": r"[\u0620-\u064a\u0671-\u06d3\ufb50-\ufdff\ufe70-\ufefc]",
+    "ru": r"[\u0400-\u04ff]",
+    "latin": r"[A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f]",
 }
-_NOT_RUSSIAN = re.compile(r"[іїєґўјљњћђџ]", re.IGNORECASE)  # Ukrainian, Belarusian, Serbian
-_NOT_ARABIC = re.compile(r"[\u067e\u0686\u0698\u06a9\u06af\u06cc\u0679\u0688\u0691\u06d2]")  # Persian, Urdu
-_WORD = re.compile(r"[a-z\u00df-\u00f6\u00f8-\u024f]+(?:'[a-z\u00df-\u00f6\u00f8-\u024f]+)?")
+_NOT_RUSSIAN = r"(?i)[іїєґўјљњћђџ]"  # Ukrainian, Belarusian, Serbian
+_NOT_ARABIC = r"[\u067e\u0686\u0698\u06a9\u06af\u06cc\u0679\u0688\u0691\u06d2]"  # Persian, Urdu
+_WORD = r"[a-z\u00df-\u00f6\u00f8-\u024f]+(?:'[a-z\u00df-\u00f6\u00f8-\u024f]+)?"
 # Not prose, and mostly English whatever is spoken: code, addresses, tags, identifiers. All linear: each repeats over
 # characters that cannot end it, and only from its own border.
-_NO_PROSE = re.compile(
+_NO_PROSE = (
     r"```[^`]{1,20000}+```|`[^`\n]{1,200}+`|\b[a-z]{2,10}+://\S++|(?<![\w.+-])[\w.+-]++@[\w.-]++|</?[a-z][^<>\n]{0,200}+>"
     r"|(?<!\w)[A-Za-z]*+[\d_]\w*+"
 )
@@ -93,13 +94,13 @@ WORDS: dict[str, frozenset[str]] = {
 _SHARED = Counter(word for words in WORDS.values() for word in words)
 _WEIGHTS = {word: 1 / count for word, count in _SHARED.items()}
 # Letters and endings that hardly another of these languages writes.
-_LETTERS: dict[str, re.Pattern[str]] = {
-    "pt": re.compile(r"[ãõ]|ções?\b|lh[aeo]|nh[aeo]|dades?\b"),
-    "es": re.compile(r"[ñ¿¡]|ción\b|ciones\b|dad\b|ll[aeoóé]|ue[lnrs][aot]"),
-    "en": re.compile(r"\bth|[a-z]ing\b|[a-z]ed\b|tion\b|['’]s\b|\bwh|ight|ly\b|ee|oo|\bsh"),
-    "fr": re.compile(r"[èêëîïûœ]|eaux?\b|\b[ldjcnsmq]['’]|eur\b|tion\b"),
-    "de": re.compile(r"[ßäöü]|sch|ung\b|ich|ei[nt]"),
-    "it": re.compile(r"zion[ei]\b|\b(?:dell|all|nell|dall|sull|un|l)['’]|[ìò]|gli|tà\b|zz[aio]|cc[aehio]"),
+_LETTERS = {
+    "pt": r"[ãõ]|ções?\b|lh[aeo]|nh[aeo]|dades?\b",
+    "es": r"[ñ¿¡]|ción\b|ciones\b|dad\b|ll[aeoóé]|ue[lnrs][aot]",
+    "en": r"\bth|[a-z]ing\b|[a-z]ed\b|tion\b|['’]s\b|\bwh|ight|ly\b|ee|oo|\bsh",
+    "fr": r"[èêëîïûœ]|eaux?\b|\b[ldjcnsmq]['’]|eur\b|tion\b",
+    "de": r"[ßäöü]|sch|ung\b|ich|ei[nt]",
+    "it": r"zion[ei]\b|\b(?:dell|all|nell|dall|sull|un|l)['’]|[ìò]|gli|tà\b|zz[aio]|cc[aehio]",
 }
 _LETTER_WEIGHT = 0.3
 
@@ -109,8 +110,8 @@ def language_of(text: str) -> str | None:
 
     "Meu nome é Lívia e o pedido não chegou." -> "pt"; "OK, 300" -> None
     """
-    text = _NO_PROSE.sub(" ", text[:MAX_READ])
-    counts = {name: len(script.findall(text)) for name, script in _SCRIPTS.items()}
+    text = re.sub(_NO_PROSE, " ", text[:MAX_READ])
+    counts = {name: len(re.findall(script, text)) for name, script in _SCRIPTS.items()}
     latin = counts.pop("latin")
     kana, han = counts.pop("kana"), counts.pop("han")
     # Japanese is a mixture of both scripts; a Chinese text quotes a title in kana now and then.
@@ -132,12 +133,12 @@ def same_language(a: str, b: str) -> bool:
 def _neighbour(name: str, text: str) -> bool:
     """Whether the letters are of a language that shares the script and is not ours to name."""
     other = {"ru": _NOT_RUSSIAN, "ar": _NOT_ARABIC}.get(name)
-    return other is not None and len(other.findall(text)) * 50 >= len(_SCRIPTS[name].findall(text))
+    return other is not None and len(re.findall(other, text)) * 50 >= len(re.findall(_SCRIPTS[name], text))
 
 
 def _latin(text: str) -> str | None:
     low = text.lower()
-    words = Counter(_WORD.findall(low.replace("’", "'")))
+    words = Counter(re.findall(_WORD, low.replace("’", "'")))
     scores = dict.fromkeys(WORDS, 0.0)
     for word, count in words.items():
         if weight := _WEIGHTS.get(word):
@@ -145,7 +146,7 @@ def _latin(text: str) -> str | None:
                 if word in table:
                     scores[language] += count * weight
     for language, letters in _LETTERS.items():
-        scores[language] += _LETTER_WEIGHT * len(letters.findall(low))
+        scores[language] += _LETTER_WEIGHT * len(re.findall(letters, low))
     (best, score), (_, second) = sorted(scores.items(), key=lambda item: -item[1])[:2]
     known = sum(count for word, count in words.items() if word in WORDS[best])
     # Of a sentence a third and more are such words; where hardly one is, it is another language, or a list of names.

@@ -23,9 +23,10 @@ import msgspec
 
 from novelo import formats
 from novelo.accounts import Accounts
-from novelo.compaction import INPUT_TOKENS, stage_of
+from novelo.compaction import INPUT_TOKENS
 from novelo.context import parse
 from novelo.context.manifest import Manifest
+from novelo.covering import stage_of
 from novelo.errors import InvalidSpec, NoveloError, StorageCorrupt
 from novelo.events import OnCompaction, OnUsage
 from novelo.limits import limits_of

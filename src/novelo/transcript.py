@@ -108,9 +108,13 @@ class Turn(msgspec.Struct, frozen=True, eq=False):
 
 
 class Findings(msgspec.Struct, eq=False):
-    """What reading left out, by position; a late result that finds its call later is taken off again."""
+    """What reading left out, by position; a late result that finds its call later is taken off again.
+
+    `moved` tells of each result that went back to its call where that call stands: they go in or stay out together.
+    """
 
     left_out: dict[int, str] = msgspec.field(default_factory=dict)
+    moved: dict[int, int] = msgspec.field(default_factory=dict)
 
 
 class TurnReader:
@@ -253,6 +257,7 @@ class TurnReader:
                 return
         for step in reversed(open_steps):
             if step is not current and step.answer(entry, moved=True):
+                self.findings.moved[entry.position] = step.head.position
                 return
         stray.append(entry)
 
@@ -268,6 +273,7 @@ class TurnReader:
                 found = self.late[wanted].pop(0)
                 self.findings.left_out.pop(found.position, None)
             if found is not None:
+                self.findings.moved[found.position] = step.head.position
                 step.put(i, found, moved=True)
 
 

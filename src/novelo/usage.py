@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Iterable
 from decimal import Decimal
-from statistics import median
 from typing import Any, NamedTuple
 
 import msgspec
@@ -134,7 +133,11 @@ def total(calls: Iterable[Call]) -> Sum:
 
 def _median(seconds: Iterable[float | None]) -> float | None:
     timed = [s for s in seconds if s is not None]
-    return median(timed) if timed else None
+    if not timed:
+        return None
+    from statistics import median  # loads slowly, and few programs sum calls up
+
+    return median(timed)
 
 
 def _day(row: Row, zone: datetime.tzinfo | None) -> str:

@@ -7,6 +7,7 @@ dies leaves it to the next. While the model works nothing is locked; the result 
 
 from __future__ import annotations
 
+import itertools
 import logging
 import random
 import threading
@@ -18,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from novelo.asking import ModelReply, ModelRequest
-from novelo.compaction import Contract, Plan, Progress, flow, masks_of, plan, stage_of
+from novelo.compaction import Contract, Progress, flow
 from novelo.context.spec import Policy, parse
 from novelo.context.summary import Summarize
+from novelo.covering import Plan, masks_of, plan, stage_of
 from novelo.errors import InvalidSpec, ModelFailed, NoveloError, StoreError
 from novelo.events import CompactionEvent
 from novelo.messages import Message
@@ -41,6 +43,7 @@ CIRCUIT = (3, 60.0)  # after so many failures in a row no thread is tried for so
 CLOSE_S = 5.0  # how long closing waits for a running job
 POLL_S = 30.0  # how often jobs of other processes are looked for
 log = logging.getLogger("novelo")
+_CLAIMS = itertools.count(1)
 
 
 class Spec(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -183,8 +186,10 @@ class Compaction:
         pause = min(self.memory.lease_s / 3, 10.0)
         while asking.is_alive():
             left = deadline - time.monotonic()
-            if left <= 0 or not self.still_ours():
+            if left <= 0:
                 raise ModelFailed(f"the summarizer gave no answer within {self.memory.summary_s:g} s", retryable=True)
+            if not self.still_ours():
+                raise ModelFailed("another worker took the job over", retryable=True)
             asking.join(min(pause, left))
         found = box[0]
         if isinstance(found, Exception):
@@ -264,7 +269,6 @@ class Worker:
         self._running = 0
         self._stopping = False
         self._woken = True
-        self._claims = 0
         self._failures = 0
         self._paused_until = 0.0
         self.done = self.failed = 0
@@ -273,8 +277,9 @@ class Worker:
 
     def start(self) -> None:
         """Begin to look for jobs; those that another process left are done too."""
-        if not self._loop.is_alive() and not self._stopping:
-            self._loop.start()
+        with self._changed:  # two turns may end at once
+            if not self._loop.is_alive() and not self._stopping:
+                self._loop.start()
 
     def wake(self) -> None:
         """There is something to do."""
@@ -318,7 +323,8 @@ class Worker:
                     for job in self._claim(memory, free):
                         self._start(memory, job)
                 except NoveloError as error:
-                    log.warning("jobs cannot be read: %s", type(error).__name__)
+                    if not self._stopping:  # else the store was closed in the meantime
+                        log.warning("jobs cannot be read: %s", type(error).__name__)
             del memory
 
     def _pause(self) -> float:
@@ -336,11 +342,8 @@ class Worker:
 
     def _claim(self, memory: Memory, limit: int) -> list[Job]:
         out = []
-        for _ in range(limit):  # each under a holder of its own
-            self._claims += 1
-            lease = memory.lease()
-            lease = msgspec.structs.replace(lease, holder=f"{lease.holder}|{self._claims}")
-            found = memory.store.claim(lease, 1)
+        for _ in range(limit):
+            found = memory.store.claim(_lease(memory), 1)
             if not found:
                 break
             out += found
@@ -366,6 +369,12 @@ class Worker:
                 self._paused_until = time.monotonic() + CIRCUIT[1]
             self._woken = True
             self._changed.notify_all()
+
+
+def _lease(memory: Memory) -> Lease:
+    """A lease for one job: each claim has a holder of its own, so that no claim is taken for another."""
+    lease = memory.lease()
+    return msgspec.structs.replace(lease, holder=f"{lease.holder}|{next(_CLAIMS)}")
 
 
 def do_job(memory: Memory, job: Job) -> bool:
@@ -396,9 +405,7 @@ def work_off(memory: Memory, *, limit: int | None = None) -> tuple[int, int]:
     """Do all jobs that are due now, one after the other; how many were done, and how many failed."""
     done = failed = 0
     while limit is None or done + failed < limit:
-        lease = memory.lease()
-        lease = Lease(f"{lease.holder}|w{done + failed}", lease.ttl_s, lease.now, lease.alive)
-        jobs = memory.store.claim(lease, 1)
+        jobs = memory.store.claim(_lease(memory), 1)
         if not jobs:
             break
         bad = do_job(memory, jobs[0])

@@ -126,3 +126,32 @@ def test_usage_sums_and_draws(run):
     shown = run("chat", "-c", given="/usage\n").stdout
     assert "purpose" in shown
     assert "$0.00" in shown
+
+
+def test_summaries_by_command(run):
+    """A thread is summarized, explained, taken back and made again; progress and sizes are told, data is JSON."""
+    lines = "Meu nome é Lívia.\nO pedido é PX-48213-7.\nPaguei R$ 10,90.\nQual é o prazo?\n/why PX-48213-7\n"
+    said = run("chat", "--thread", "t1", "--lang", "pt", "-p", "window:2turns", given=lines)
+    assert "does not have it" in said.stdout and "out, by window:2turns" in said.stdout
+    made = run("compact", "t1", "-p", "summarize:6messages,keep=2", "-m", "offline", "--focus", "prazo")
+    assert made.returncode == 0 and "summary 1 (in use)" in made.stdout, made.stderr
+    (record,) = json.loads(run("summaries", "t1", "--json").stdout)
+    assert record["active"] and record["upto"] == 6 and record["ratio"] > 0
+    why = run("why", "t1", "px-48213-7", "-p", "summarize:6messages,keep=2")
+    assert "summary 1 (in use)" in why.stdout and why.returncode == 0
+    assert run("why", "t1", "girassol").returncode == 1
+    assert json.loads(run("usage", "t1", "--json").stdout)["total"]["calls"] == 5
+    assert run("compact", "t1", "--undo").returncode == 0
+    assert run("compact", "t1", "--undo").returncode == 1
+    assert "takes summary 1 back" in run("summaries", "t1").stdout
+    assert json.loads(run("worker", "--status", "--json").stdout) == []
+    assert run("worker", "--once", "-m", "offline").returncode == 0
+
+
+def test_a_chat_within_a_limit(run):
+    """A turn behind the limit is refused in words, and the chat goes on."""
+    done = run(
+        "chat", "--thread", "t1", "--limit", "thread:30tokens", given="Oi, tudo bem com você?\n" * 5 + "/usage\n"
+    )
+    assert done.returncode == 0 and "thread:30tokens is used up" in done.stderr and "reply" in done.stdout
+    assert run("chat", "--limit", "much", given="Oi\n").returncode == 2

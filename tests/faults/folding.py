@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import threading
 import time
 
@@ -147,9 +148,9 @@ def redact(thread, log, rng, name):
 def mask(thread, log, rng, name):
     """Mask what a pattern finds."""
     entry = some(thread, rng)
-    if entry is None or not entry.text.strip():
+    key = "" if entry is None else key_of(entry)
+    if not re.fullmatch(r"[a-z]\d-\d+", key):
         return False
-    key = key_of(entry)
     log.write(touched=[key])
     return thread.redact(rf"{key}\b")
 
@@ -207,7 +208,7 @@ def stir(url, log_path, name, ids, count, *, talkers=3, delay_s=0.03, **options)
     changer = threading.Thread(target=change, args=(memory, log, name, ids, seeds[-1], stop))
     changer.start()
     running = [
-        threading.Thread(target=talk, args=(memory, log, f"{name}{i}", ids["all"], count // talkers, seeds[i]))
+        threading.Thread(target=talk, args=(memory, log, f"{name}{i}", ids["all"], -(-count // talkers), seeds[i]))
         for i in range(talkers)
     ]
     for one in running:

@@ -100,6 +100,40 @@ def test_a_fork_begins_with_the_summary_of_what_it_shares(hand):
     assert used(hand.fork("f1", 1)) is None
 
 
+def test_a_fork_can_step_back_as_its_parent_can(hand):
+    """It has the whole line that its summary stands on, numbered anew, without what was undone."""
+    hand.add(*"abcdefgh")
+    swap(hand, 2, "to 2", source="x2", covered=((0, 2),))
+    swap(hand, 4, "undone")
+    base = hand.store.base_of(hand.row, 2)
+    back = Summary(base=1, upto=2, text="to 2", source="x2", since=8, since_turns=9, since_running=99, undone=2)
+    hand.store.swap_summary(hand.key, base, back, hand.now)
+    early = hand.fork("early", 6)
+    (one,) = early.store.summaries(early.key)
+    assert (one.text, one.version, one.base, one.undone, one.covered) == ("to 2", 1, 0, 0, ((0, 2),))
+    assert (one.since, one.since_turns, one.since_running) == (6, early.row.turns, early.row.running)
+    swap(hand, 6, "to 6", source="x6")
+    fork = hand.fork("f", 8)
+    assert [(s.version, s.base, s.text, s.source) for s in fork.store.summaries(fork.key)] == [
+        (1, 0, "to 2", "x2"),
+        (2, 1, "to 6", "x6"),
+    ]
+    fork.store.hide(fork.key, [(4, 5)], True, hand.now)
+    assert (used(fork), used(hand)) == ("to 2", "to 6")
+    assert swap(fork, 8, "to 8").version == 3
+
+
+def test_an_erased_thread_takes_no_job(hand):
+    """Asked for a job, a thread that is gone, or never was, has none."""
+    hand.store.ask(hand.key, Work("compact", 0.0), hand.now)
+    assert hand.store.jobs() == [] and hand.store.next_due() is None
+    hand.add("a")
+    hand.store.erase(hand.key, hand.now)
+    hand.store.ask(hand.key, Work("compact", 0.0), hand.now)
+    hand.add("a")
+    assert hand.store.jobs() == [] and hand.store.next_due() is None
+
+
 def test_removing_from_the_parent_removes_the_forks_summary(hand):
     """A fork's summary of an entry that is deleted in the parent goes too."""
     hand.add(*"abcdefgh")

@@ -71,6 +71,13 @@ def test_a_dead_holder_and_a_wrong_clock_hold_nothing(hand):
     assert isinstance(hand.begin("c", holder="three"), Begun)
 
 
+def test_a_caller_that_waited_takes_nothing_over(hand):
+    """A caller whose moment is old, since it waited for other writers, finds a lease that was taken later to hold."""
+    hand.begin("a", holder="one")
+    hand.now -= 25
+    assert isinstance(hand.begin("b", holder="two"), Busy)
+
+
 def test_the_same_key_replays_a_turn_that_is_done(hand):
     """A key's finished turn is replayed, and nothing is written."""
     hand.append(hand.begin("a", key="k"), "answer")

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from novelo._fact_rules import RULES
 from novelo.facts import (
     KINDS,
     MAX_CLAUSE,
     MAX_FACT,
     MAX_FACTS,
     MAX_READ,
-    RULES,
     Fact,
     facts_of,
     fit,

@@ -26,8 +26,9 @@ PACKAGE = Path(SPEC.origin).parent
 LAYERS = {
     layer: frozenset(heads.split())
     for layer, heads in {
-        "core": "errors messages protocol repair wire transcript context tokens _estimate _media asking usage events"
-        " limits facts languages summaries compaction retrieval formats caching report replay",
+        "core": "errors messages protocol repair wire transcript context tokens _estimate _media _fact_rules asking"
+        " usage events limits facts languages answers summaries covering quoting compaction retrieval formats"
+        " caching report replay",
         "outside": "models prices retrievers stores",
         "shell": "memory thread record turn source portable aio worker why accounts connect privacy compare folding",
         "faces": "integrations cli server testing demo plots __main__",

@@ -254,6 +254,9 @@ def _manifest(draft: Draft, turns: Sequence[Turn], entries: Sequence[Entry], too
         e.position for e in draft.opening if e.position >= 0
     }
     kept |= {e.position for t in turns for e in t.entries if e.made and e.changed != "made"}
+    for result, call in desk.reader.findings.moved.items():
+        if result not in kept:  # out with its call, by the rule that took the call out
+            desk.log.singles.setdefault(result, desk.log.rule(call) or "result without its call")
     spans = ranges(sorted(kept))
     system = sum(desk.tokens(e) for e in entries if e.message.role == "system")
     told = sum(desk.tokens(e) for e in draft.opening if e.message.role != "system")

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from novelo.context.draft import Draft
+from novelo.context.draft import Draft, key, united
 from novelo.context.sizes import Size
 from novelo.context.window import cut_turn, on_grid
 from novelo.errors import ContextTooSmall, InvalidSpec
@@ -60,12 +60,12 @@ class Budget:
         high = self._tokens(self.high, desk.window) - self.reserve
         desk.log.budget = high
         draft = self._with_room(draft, high)
-        anchored = {turn.start: desk.cost(turn, newest=False) for turn in draft.anchors}
-        fixed = desk.fixed_tokens + desk.correction + sum(map(desk.tokens, draft.opening)) + sum(anchored.values())
+        fixed = desk.fixed_tokens + desk.correction + sum(map(desk.tokens, draft.opening))
+        fixed += sum(desk.cost(turn, newest=False) for turn in draft.anchors)
         kept: list[Turn] = []
         total = fixed
         for turn in draft.turns:
-            cost = desk.cost(turn, newest=not kept) - anchored.get(turn.start, 0)
+            cost = self._cost(draft, turn, newest=not kept)
             if total + cost > high:
                 if kept and self.low is None:
                     kept += self._filled(draft, turn, high - total)
@@ -79,8 +79,15 @@ class Budget:
         if self.low is not None:
             kept = self._down_to_grid(draft, kept, fixed, high)
         if not kept:
-            kept = [self._newest_cut(draft, turn, fixed - anchored.get(turn.start, 0), high)]
+            kept = [self._newest_cut(draft, turn, fixed, high)]
         return draft.newest(kept, str(self))
+
+    def _cost(self, draft: Draft, turn: Turn, newest: bool) -> int:
+        """Tokens of a turn, without what an anchor of the same turn has brought in."""
+        anchor = next((a for a in draft.anchors if key(a) == key(turn)), None)
+        if anchor is None:
+            return draft.desk.cost(turn, newest)
+        return draft.desk.cost(united(anchor, turn), newest) - draft.desk.cost(anchor, newest=False)
 
     def _filled(self, draft: Draft, turn: Turn, room: int) -> list[Turn]:
         """What still fits of the first turn that does not: its question and its newest steps, or nothing.
@@ -88,7 +95,7 @@ class Budget:
         An older turn of an agent is mostly tool results; its question and its answer often fit where it does not.
         """
         desk = draft.desk
-        if turn.user is None or len(turn.steps) < 2 or any(turn.start == a.start for a in draft.anchors):
+        if turn.user is None or len(turn.steps) < 2 or any(key(turn) == key(a) for a in draft.anchors):
             return []
         for first in range(1, len(turn.steps)):
             part = Turn(turn.user, turn.steps[first:])
@@ -138,9 +145,8 @@ class Budget:
         newest = next(iter(draft.turns))
         if newest is not turn or not turn.steps:
             turn = newest
-        question = 0 if turn.user is None else desk.tokens(turn.user)
-        room = high - fixed - question
-        least = desk.cost(Turn(turn.user, turn.steps[-1:]), newest=True)
+        least = self._cost(draft, Turn(turn.user, turn.steps[-1:]), newest=True)
+        room = high - fixed - (least - sum(map(desk.step_cost, turn.steps[-1:])))  # without the question, or a made one
         if fixed + least > high:
             raise _too_small(fixed + least, high)
         if self.low is not None:

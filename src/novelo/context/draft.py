@@ -80,6 +80,10 @@ class Log:
         if start < stop:
             self.cuts.append((start, stop, why))
 
+    def rule(self, position: int) -> str | None:
+        """The rule that took a position out; None if there is none."""
+        return self.singles.get(position) or next((w for a, b, w in self.cuts if a <= position < b), None)
+
 
 @dataclass
 class Desk:
@@ -127,13 +131,17 @@ class Desk:
     def turns_at(self, positions: Sequence[int]) -> list[Turn]:
         """Turns reduced to their question and the steps in which the positions stand."""
         wanted, out = frozenset(positions), []
-        for chunk in self.source.around(sorted(wanted)) if wanted else ():
-            turn = TurnReader(written_results=self.reader.written).build(list(chunk))
+        reader = TurnReader(written_results=self.reader.written)
+        reader.late = dict(self.reader.late)  # results that stand in newer turns, as far as these were read
+        for chunk in reversed(self.source.around(sorted(wanted)) if wanted else ()):
+            end = chunk[-1].position
+            reader.late = {name: [r for r in found if r.position > end] for name, found in reader.late.items()}
+            turn = reader.build(list(chunk))
             if turn is not None:
                 steps = tuple(s for s in turn.steps if any(e.position in wanted for e in s.entries))
                 if steps or (turn.user is not None and turn.user.position in wanted):
                     out.append(Turn(turn.user, steps))
-        return out
+        return out[::-1]
 
     def first_turns(self, number: int) -> list[Turn]:
         """The first turns with a question, oldest first; what stands before the first question is passed over."""
@@ -197,9 +205,9 @@ class Draft:
 
     def anchored(self, turns: Sequence[Turn]) -> Draft:
         """With more turns kept out of sequence; one that is there already gains the steps it lacks."""
-        merged: dict[int, Turn] = {t.start: t for t in self.anchors}
+        merged: dict[int, Turn] = {key(t): t for t in self.anchors}
         for turn in turns:
-            merged[turn.start] = united(merged[turn.start], turn) if turn.start in merged else turn
+            merged[key(turn)] = united(merged[key(turn)], turn) if key(turn) in merged else turn
         return replace(self, anchors=tuple(merged[k] for k in sorted(merged)))
 
     def messages(self) -> list[Message]:
@@ -212,10 +220,15 @@ class Draft:
         turns.reverse()
         if not self.anchors:
             return turns
-        merged: dict[int, Turn] = {t.start: t for t in self.anchors}
+        merged: dict[int, Turn] = {key(t): t for t in self.anchors}
         for turn in turns:
-            merged[turn.start] = united(merged[turn.start], turn) if turn.start in merged else turn
+            merged[key(turn)] = united(merged[key(turn)], turn) if key(turn) in merged else turn
         return [merged[k] for k in sorted(merged)]
+
+
+def key(turn: Turn) -> int:
+    """What names a turn however much of it there is: its question's position, -1 for what stands before the first."""
+    return -1 if turn.user is None else turn.user.position
 
 
 def united(a: Turn, b: Turn) -> Turn:

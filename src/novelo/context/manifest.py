@@ -75,7 +75,7 @@ def left_out(kept: list[tuple[int, int]], end: int, log: Log) -> list[tuple[int,
     for start, stop in gaps:
         points = [start, *(p for p in edges if start < p < stop), stop]
         for a, b in pairwise(points):
-            why = log.singles.get(a) or next((w for x, y, w in log.cuts if x <= a < y), "hidden")
+            why = log.rule(a) or "hidden"
             if out and out[-1][1] == a and out[-1][2] == why:
                 out[-1] = (out[-1][0], b, why)
             else:

@@ -2,7 +2,7 @@
 
 The stage makes no summary and asks no model: it uses the version that the thread points at (`summaries.py`), and leaves
 the draft as it is where there is none. When one is due, and which entries it covers, follows from the same stage in
-`compaction.py`.
+`covering.py`.
 
 A summary is told by the assistant in answer to a request (`form=pair`), or in one message of the user's that quotes it
 (`form=single`). It never has the authority of a system message: what it quotes may come from anybody.

@@ -1,6 +1,6 @@
 """A summary without a language model: the sentences that tell most, word for word and in order, with who said them.
 
-It reads a request for a summary as `compaction.py` writes it: quoted lines under heads such as "[12] user:", and former
+It reads a request for a summary as `quoting.py` writes it: quoted lines under heads such as "[12] user:", and former
 notes quoted without a head. A sentence tells more the more rare words it has, with figures in it, and by the user.
 """
 

@@ -17,7 +17,6 @@ import threading
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
-import anyio.to_thread
 import msgspec
 
 from novelo.asking import Flow, ModelReply, ModelRequest
@@ -135,7 +134,9 @@ async def acomplete(model: Model, request: ModelRequest) -> ModelReply:
     if own is not None:
         reply: ModelReply = await own(request)
         return reply
-    return await anyio.to_thread.run_sync(model.complete, request, abandon_on_cancel=True)
+    from anyio import to_thread  # an import does not pay for what only awaited programs use
+
+    return await to_thread.run_sync(model.complete, request, abandon_on_cancel=True)
 
 
 async def astream(model: Model, request: ModelRequest) -> AsyncIterator[ModelDelta]:
@@ -145,9 +146,11 @@ async def astream(model: Model, request: ModelRequest) -> AsyncIterator[ModelDel
         async for delta in own(request):
             yield delta
         return
+    from anyio import to_thread
+
     pump = _Pump(model, request)
     try:
-        while (piece := await anyio.to_thread.run_sync(pump.next, abandon_on_cancel=True)) is not None:
+        while (piece := await to_thread.run_sync(pump.next, abandon_on_cancel=True)) is not None:
             yield piece
     finally:
         pump.stop()

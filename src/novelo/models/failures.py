@@ -63,7 +63,9 @@ _SIZES = (
         r"maximum context length is (?P<most>\d{3,9}).{0,120}?(?P<sent>\d{3,9}) tokens", re.DOTALL
     ),
     re.compile(r"input token count \(?(\d{3,9})\)?.{0,60}?\(?(\d{3,9})\)?", re.DOTALL),  # Gemini
-    re.compile(r"\((\d{2,9}) tokens\) exceeds the available context size \((\d{2,9})"),  # llama.cpp
+    re.compile(r"contains (\d{3,9}) tokens.{0,80}?(\d{3,9}) maximum context length", re.DOTALL),  # Mistral
+    re.compile(r"\((\d{2,9}) tokens\) exceeds the available context size \((\d{2,9})"),  # llama.cpp's server
+    re.compile(r"n_prompt_tokens\W{1,4}(\d{2,9}).{0,40}?n_ctx\W{1,4}(\d{2,9})", re.DOTALL),  # its fields
 )
 CUT = 0.6  # of the context that was refused, where the refusal gives no numbers
 SPARE = 0.9  # of what is allowed: the counts differ a little
@@ -75,7 +77,7 @@ def shorter(error: BaseException, tokens: int) -> int:
     Args:
         error: the refusal.
         tokens: what the refused context had by our count.
-    Example: "prompt is too long: 213462 tokens > 200000 maximum" and 210000 by our count -> 177082.
+    Example: "prompt is too long: 213462 tokens > 200000 maximum" and 210000 by our count -> 177080.
     """
     for link in _chain(error):
         said = " ".join(str(x) for x in (link, getattr(link, "body", None)) if x)

@@ -16,6 +16,7 @@ MAX_NAME = 1000  # characters of an owner or thread id
 KEY_BYTES = 16
 
 LATE_S = 900.0  # after how long a job that nobody tries any more is taken up again, once it is asked for anew
+LATE_S = 31.0  # how old a caller's moment may be when it is looked at: a writer waits up to 30 s for others
 MAX_TOKENS = 1 << 40  # of one message: sums of them stay within 64 bits
 STATUSES = ("active", "closed")
 FACTS: dict[str, Any] = {
@@ -125,7 +126,7 @@ def held(thread: ThreadRow, ttl_s: float, lease: Lease) -> bool:
     """
     if thread.lease_until <= lease.now or thread.open_turn is None:
         return False
-    if thread.lease_until > lease.now + max(ttl_s, lease.ttl_s) + 1.0:
+    if thread.lease_until > lease.now + max(ttl_s, lease.ttl_s) + LATE_S:
         return False
     return lease.alive is None or bool(lease.alive(thread.holder))
 
@@ -137,7 +138,7 @@ def takes_over(mode: str) -> bool:
 
 def free_job(job: Job, lease: Lease) -> bool:
     """Whether a job can be taken: nobody holds it, its lease lapsed or is further ahead than any lease, or is void."""
-    if not job.holder or job.lease_until <= lease.now or job.lease_until > lease.now + lease.ttl_s + 1.0:
+    if not job.holder or job.lease_until <= lease.now or job.lease_until > lease.now + lease.ttl_s + LATE_S:
         return True
     return lease.alive is not None and not lease.alive(job.holder)
 

@@ -16,7 +16,6 @@ from functools import lru_cache
 
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _WORD = re.compile(rf"[{_CJK}]+|[^\W_{_CJK}]+")
-_IS_CJK = re.compile(rf"[{_CJK}]")
 LOOKED_THROUGH = 2000  # newest messages that a search without an index reads
 MAX_INDEXED = 20_000  # characters of one message that are indexed; a 50 MB message would fill the index with noise
 
@@ -35,17 +34,21 @@ def _words(text: str, single: bool) -> list[str]:
     if text.isascii():
         return _WORD.findall(text.lower())
     text = _folded(text)
-    if not _IS_CJK.search(text):
+    if max(text, default="") < _CJK[0]:
         return _WORD.findall(text)
     out: list[str] = []
     for word in _WORD.findall(text):
-        if not _IS_CJK.match(word):
+        if not _is_cjk(word):
             out.append(word)
             continue
         if single or len(word) == 1:
             out.extend(word)
         out.extend(word[i : i + 2] for i in range(len(word) - 1))
     return out
+
+
+def _is_cjk(word: str) -> bool:
+    return word[0] >= _CJK[0] and re.match(f"[{_CJK}]", word) is not None
 
 
 def _folded(text: str) -> str:
@@ -99,7 +102,7 @@ def _stands(folded: str, words: set[str]) -> Iterator[tuple[int, int]]:
         word = match.group()
         if word in words:
             yield match.span()
-        elif _IS_CJK.match(word):
+        elif _is_cjk(word):
             for i in range(len(word)):
                 size = 2 if word[i : i + 2] in words else 1
                 if word[i : i + size] in words:

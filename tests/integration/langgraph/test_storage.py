@@ -42,7 +42,7 @@ class Note:
 
 MESSAGES = [
     HumanMessage("plain", id="1"),
-    HumanMessage([{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,A"}}],
+    HumanMessage([{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": "data:;base64,AA=="}}],
                  id="2", name="ana"),
     AIMessage("", id="3", tool_calls=[{"name": "f", "args": {"x": [1, 2.5, None]}, "id": "c1", "type": "tool_call"}]),
     ToolMessage("ok", id="4", tool_call_id="c1", artifact={"rows": [1, 2]}, status="error"),

@@ -103,6 +103,8 @@ class Forks(Changes):
                 rows = self._remove(db, key)
             else:
                 rows = self._counted(db, key)
+                for table in ("summaries", "work"):  # few rows, and asked for by the thread's key alone
+                    db.execute(f"DELETE FROM {table} WHERE thread = ?", (key,))  # noqa: S608  tables of ours
                 db.execute(Q["left_over"], (left_over(key),))
             db.execute(Q["receipt"], (key, now, json_text(rows)))
             return rows, named
