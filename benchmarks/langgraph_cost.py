@@ -22,6 +22,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
+import apsw
 from _service_talk import service_talk
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langgraph.channels.delta import DeltaChannel
@@ -76,8 +77,9 @@ def opened(kind: str, path: Path, lines: Talk, stack: ExitStack) -> Any:
 
 
 def size(path: Path) -> int:
-    """Bytes of a database with its log."""
-    return sum(p.stat().st_size for p in path.parent.iterdir() if p.name.startswith(path.name) and "shm" not in p.name)
+    """Bytes of a database, what still stands in its log counted as if it were in the file."""
+    with apsw.Connection(str(path)) as connection:
+        return math.prod(next(iter(connection.execute(f"PRAGMA {name}")))[0] for name in ("page_count", "page_size"))
 
 
 def median(laps: list[float]) -> float:

@@ -34,7 +34,7 @@ def _words(text: str, single: bool) -> list[str]:
     if text.isascii():
         return _WORD.findall(text.lower())
     text = _folded(text)
-    if not re.search(f"[{_CJK}]", text):
+    if max(text, default="") < _CJK[0]:
         return _WORD.findall(text)
     out: list[str] = []
     for word in _WORD.findall(text):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from itertools import takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 import msgspec
@@ -17,8 +17,11 @@ from novelo.stores.checkpoints import (
     GONE,
     INLINE_BYTES,
     MAX_RUNS,
+    ONCE,
+    ONCE_BYTES,
     Blob,
     Checkpoint,
+    Cut,
     Inline,
     Kept,
     LongList,
@@ -32,6 +35,7 @@ from novelo.stores.checkpoints import (
     Talk,
     Value,
     Written,
+    hash_of,
     runs_of,
     unrolled,
 )
@@ -45,7 +49,7 @@ from novelo.stores.sqlite.store import SQLiteStore
 LIST_TYPE = "list"
 CUT = "cut:"  # before the type of a value whose texts stand in the transcript
 WORTH = 24  # characters of a text that is worth it
-RAW = 256  # checkpoints whose values may still be shortened
+RAW, RAW_BYTES = 256, 1 << 16  # checkpoints whose values may still be shortened; larger values are not
 MAX_DEPTH = 64  # of long lists that stand on each other
 _PIECES = msgspec.msgpack.Decoder(list[bytes | int])
 _LIST = msgspec.msgpack.Decoder(tuple[int, int, int, Runs])  # depth, number of the base or 0, how much of it, the rest
@@ -57,10 +61,13 @@ class SQLiteCheckpoints:
     def __init__(self, store: SQLiteStore) -> None:
         self.store = store
         self.database = store.database
-        self._raw: dict[tuple[bytes, str, str], list[tuple[int, Blob]]] = {}  # values as they came, by checkpoint
+        self._raw: dict[tuple[bytes, str, str], list[_Row | _Task | tuple[int, Blob]]] = {}  # as it came, by checkpoint
+        self._texts: dict[tuple[bytes, str, str], list[tuple[int, bytes]]] = {}  # what its children added, by position
 
     # ------------------------------------------------------------------------------------------ writing
-    def put(self, new: NewCheckpoint, writes: Sequence[NewWrites] = ()) -> tuple[dict[str, list[int]], float]:
+    def put(
+        self, new: NewCheckpoint, writes: Sequence[NewWrites] = (), of_parent: Sequence[NewWrites] = ()
+    ) -> tuple[dict[str, list[int]], float]:
         """Store a checkpoint, with its messages, in one transaction."""
         with self.database.writing() as db:
             newest = next(iter(db.execute(Q["newest_id"], (new.key, new.ns))), None)
@@ -80,15 +87,26 @@ class SQLiteCheckpoints:
                     lists[channel] = placing.places(value.items, channel in new.main and new.ns == "")
             start, stop = placing.append(new.now)
             self._shorten(db, new, placing)
+            self._write_late(db, new, of_parent)
             refs = self._refs(db, new, lists)
             body = body_of(new.skeleton, refs)
             if own:
                 start, stop = self._former(db, new, start, stop)
             row = (new.key, new.ns, number, new.id, new.parent, start, stop, new.run, new.expires, new.metadata, body)
             db.execute(Q["put"], row)
+            self._note_raw((new.key, new.ns, new.id), refs.values(), _Row(row[:10], new.skeleton, refs))
             for one in writes:
                 self._write(db, (new.key, new.ns, new.id), number, one, known=True)
             return lists, created
+
+    def _write_late(self, db: apsw.Connection, new: NewCheckpoint, writes: Sequence[NewWrites]) -> None:
+        """What was written at the parent, behind the messages that came of it: those are told by their positions."""
+        if not writes or new.parent is None:
+            return
+        row = next(iter(db.execute(Q["place_of"], (new.key, new.ns, new.parent))), None)
+        if row is not None:
+            for one in writes:
+                self._write(db, (new.key, new.ns, new.parent), row[0], one, known=True)
 
     def _fence(self, db: apsw.Connection, new: NewCheckpoint) -> float:
         """The moment that the thread was made, now or before."""
@@ -145,7 +163,7 @@ class SQLiteCheckpoints:
         refs: dict[str, Ref] = {}
         for channel, value in new.values.items():
             if not isinstance(value, Talk):
-                refs[channel] = self._blob(db, (new.key, new.ns, new.id), value)
+                refs[channel] = self._blob(db, (new.key, new.ns, new.id), value, channel in ONCE)
                 continue
             runs = runs_of(lists[channel], value.runs)
             if len(runs) > 2 * MAX_RUNS:
@@ -159,31 +177,59 @@ class SQLiteCheckpoints:
                 refs[channel] = Places(value.wrap, runs)
         return refs
 
-    def _blob(self, db: apsw.Connection, at: tuple[bytes, str, str], blob: Blob) -> Ref:
-        if len(blob.body) <= INLINE_BYTES:
-            return Inline(blob.type, blob.body)
+    def _blob(self, db: apsw.Connection, at: tuple[bytes, str, str], blob: Blob, once: bool) -> Ref:
+        if len(blob.body) <= (ONCE_BYTES if once else INLINE_BYTES):
+            ref = Inline(blob.type, blob.body)
+            return self._shortened(at[0], ref, self._texts.get(at, ())) or ref
         number = self._keep(db, at[0], blob)
         if "+" not in blob.type:
-            self._raw.setdefault(at, []).append((number, blob))
-            while len(self._raw) > RAW:
-                del self._raw[next(iter(self._raw))]
+            self._cut(db, at[0], number, blob, self._texts.get(at, ()))
+            if len(blob.body) <= RAW_BYTES:
+                _remember(self._raw, at, [*self._raw.get(at, ()), (number, blob)])
         return Kept(number)
 
-    def _shorten(self, db: apsw.Connection, new: NewCheckpoint, placing: _Placing) -> None:
-        """What a graph was given, and what its tasks wrote, says again what stands in the transcript now.
+    # A graph's input, and what its tasks wrote, say again what stands in the transcript a step later. Such a value
+    # keeps its bytes less the texts: (bytes, position, bytes, ...). If a message is deleted or masked, it is gone too.
+    def _note_raw(self, at: tuple[bytes, str, str], refs: Iterable[Ref], row: _Row | _Task) -> None:
+        if any(isinstance(ref, Inline) and len(ref.body) >= WORTH and "+" not in ref.type for ref in refs):
+            _remember(self._raw, at, [*self._raw.get(at, ()), row])
 
-        Such a value keeps its bytes less the texts: (bytes, position, bytes, ...). If the message is deleted or masked,
-        the value is gone with it.
-        """
-        raw = self._raw.pop((new.key, new.ns, new.parent or ""), ())
-        for number, blob in raw if placing.new else ():
-            pieces: list[bytes | int] = [blob.body]
-            for position, said in enumerate(placing.new, placing.head):
-                text = said.entry.message.content
-                if isinstance(text, str) and len(text) >= WORTH:
-                    pieces = _without(pieces, text.encode(), position)
-            if len(pieces) > 1:
-                db.execute(Q["cut"], (new.key, number, CUT + blob.type, ENCODE(pieces), blob.hash))
+    def _shorten(self, db: apsw.Connection, new: NewCheckpoint, placing: _Placing) -> None:
+        """Values of the parent, less the texts that are entries from now on."""
+        at = (new.key, new.ns, new.parent or "")
+        raw = self._raw.pop(at, ())
+        if not placing.new:
+            return
+        texts = []
+        for position, said in enumerate(placing.new, placing.head):
+            text = said.entry.message.content
+            if isinstance(text, str) and len(text) >= WORTH:
+                texts.append((position, text.encode()))
+        for one in raw:
+            if isinstance(one, _Row):
+                short = {c: self._shortened(new.key, ref, texts) or ref for c, ref in one.refs.items()}
+                if short != one.refs:
+                    db.execute(Q["put"], (*one.columns, body_of(one.skeleton, short)))
+            elif isinstance(one, _Task):
+                items = [(i, c, self._shortened(new.key, ref, texts) or ref) for i, c, ref in one.items]
+                if items != one.items:
+                    db.execute(Q["write"], (*one.columns, written_body(items)))
+            else:
+                self._cut(db, new.key, *one, texts)
+        _remember(self._texts, at, texts)  # what a task wrote may come later than the state that took it up
+
+    def _shortened(self, key: bytes, ref: Ref, texts: Sequence[tuple[int, bytes]]) -> Cut | None:
+        if not isinstance(ref, Inline) or "+" in ref.type or len(ref.body) < WORTH:
+            return None
+        pieces = _pieces(ref.body, texts)
+        return Cut(ref.type, hash_of(key, ref.type, ref.body), tuple(pieces)) if len(pieces) > 1 else None
+
+    def _cut(
+        self, db: apsw.Connection, key: bytes, number: int, blob: Blob, texts: Sequence[tuple[int, bytes]]
+    ) -> None:
+        pieces = _pieces(blob.body, texts)
+        if len(pieces) > 1:
+            db.execute(Q["cut"], (key, number, CUT + blob.type, ENCODE(pieces), blob.hash))
 
     def _keep(self, db: apsw.Connection, key: bytes, blob: Blob, entry: int | None = None, look: bool = True) -> int:
         """The number of a value, which is there already or is kept now."""
@@ -247,18 +293,26 @@ class SQLiteCheckpoints:
                 else:
                     ref = Places(value.wrap, runs)
             else:
-                ref = self._blob(db, at, value)
+                ref = self._blob(db, at, value, True)
             old = there.get(index)
             if old is None or new.special:
                 there[index] = (index, channel, ref)
-            elif (old[1], old[2]) != (channel, ref) and not known:
+            elif not known and (old[1] != channel or not self._agrees(db, key, old[2], ref, value)):
                 raise ConcurrentTurnError(
                     f"another run has written at the same checkpoint (task {new.task}); nothing was stored: run again"
                 )
         path = new.path if row is None or new.path else row[1]
-        body = written_body([there[index] for index in sorted(there)])
-        db.execute(Q["write"], (key, ns, number, new.task, path, body))
+        items = [there[index] for index in sorted(there)]
+        columns = (key, ns, number, new.task, path)
+        db.execute(Q["write"], (*columns, written_body(items)))
+        self._note_raw(at, [item[2] for item in items], _Task(columns, items))
         return lists
+
+    def _agrees(self, db: apsw.Connection, key: bytes, old: Ref, ref: Ref, value: Blob | Talk) -> bool:
+        """Whether what stands there says the same."""
+        if old == ref or isinstance(value, Talk):
+            return old == ref
+        return isinstance(old, Cut) and old.hash == hash_of(key, value.type, value.body)
 
     # ------------------------------------------------------------------------------------------ reading
     def get(self, key: bytes, ns: str, checkpoint: str | None) -> Checkpoint | None:
@@ -287,22 +341,24 @@ class SQLiteCheckpoints:
         verify(row[5], "checkpoint value", key, *row[:5])
         kind, body = row[2], row[3]
         if kind.startswith(CUT):
-            kind = kind.removeprefix(CUT)
-            whole = self._filled(db, key, body)
-            if blake2b(kind.encode() + b"\0" + whole, key=key, digest_size=16).digest() != row[1]:
-                return Value(GONE, b"", row[4])
-            return Value(kind, whole, row[4])
+            return self._filled(db, key, Cut(kind.removeprefix(CUT), row[1], tuple(_PIECES.decode(body))))
         return Value(kind, body, row[4])
 
-    def _filled(self, db: apsw.Connection, key: bytes, body: bytes) -> bytes:
+    def filled(self, key: bytes, ref: Cut) -> Value:
+        """A value with the texts put back; gone, if one of them was deleted or masked."""
+        with self.database.reading() as db:
+            return self._filled(db, key, ref)
+
+    def _filled(self, db: apsw.Connection, key: bytes, ref: Cut) -> Value:
         found = thread_row(db, key)
         out = []
-        for piece in _PIECES.decode(body):
+        for piece in ref.pieces:
             if isinstance(piece, int) and found is not None:
                 text = self.store._rows(db, found[0], piece, 1)[0].message.content
                 piece = text.encode() if isinstance(text, str) else b""
             out.append(piece if isinstance(piece, bytes) else b"")
-        return b"".join(out)
+        whole = b"".join(out)
+        return Value(ref.type, whole, None) if hash_of(key, ref.type, whole) == ref.hash else Value(GONE, b"", None)
 
     def places(self, key: bytes, ref: Ref) -> list[int]:
         """The places of a list of messages."""
@@ -465,6 +521,21 @@ class SQLiteCheckpoints:
                 db.execute(Q["keep"], (key, *row[:5]))
 
 
+class _Row(NamedTuple):
+    """A checkpoint as it was stored, in case that its values are shortened."""
+
+    columns: tuple[Any, ...]
+    skeleton: bytes
+    refs: dict[str, Ref]
+
+
+class _Task(NamedTuple):
+    """What a task wrote, likewise."""
+
+    columns: tuple[Any, ...]
+    items: list[tuple[int, str, Ref]]
+
+
 class _Placing:
     """Finding a place for messages, inside of one transaction."""
 
@@ -599,6 +670,19 @@ def _check_places(
         for place in (*value.known, *value.items) if isinstance(value, Talk) else ():
             if isinstance(place, int) and place < 0 and not list(db.execute(Q["value"], (key, -place))):
                 raise StalePlaces(anew=False)
+
+
+def _pieces(body: bytes, texts: Sequence[tuple[int, bytes]]) -> list[bytes | int]:
+    pieces: list[bytes | int] = [body]
+    for position, text in texts:
+        pieces = _without(pieces, text, position)
+    return pieces
+
+
+def _remember(kept: dict[Any, Any], at: Any, what: Any) -> None:
+    kept[at] = what
+    while len(kept) > RAW:
+        del kept[next(iter(kept))]
 
 
 def _without(pieces: list[bytes | int], text: bytes, position: int) -> list[bytes | int]:
