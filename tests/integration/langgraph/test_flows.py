@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from graphs import DeltaState, config, echo, line, opened, say, texts
+from novelo.integrations.langgraph import NoveloSaver
 
 
 @pytest.fixture
@@ -70,6 +71,14 @@ def test_async_and_sync_in_one_object(path):
     said, listed, kept = asyncio.run(main())
     assert said == kept == ["one", "echo 1: one", "two", "echo 3: two"]
     assert listed == 6
+
+
+def test_in_memory():
+    """A database in memory serves a graph too."""
+    with NoveloSaver.from_conn_string("sqlite://") as saver:
+        for k in range(3):
+            say(echo(saver), f"q{k}")
+        assert len(saver.transcript("t")) == 6
 
 
 def test_setup_is_safe_twice(path):
@@ -377,9 +386,11 @@ def test_time_to_live(path, monkeypatch):
         clock[0] += 2
         assert saver.get_tuple(config()) is None
         assert list(saver.list(config())) == []
+        assert len(say(echo(saver), "anew")["messages"]) == 2
+        assert texts(saver.transcript("t")) == ["anew", "echo 1: anew"]
+        clock[0] += 601
         assert saver.sweep() == 1
         assert saver.transcript("t") == []
-        assert len(say(echo(saver), "anew")["messages"]) == 2
 
 
 def test_interrupt_before_a_node(path):

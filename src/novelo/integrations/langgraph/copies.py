@@ -8,17 +8,25 @@ what its fields say, compared one by one, so that a change in place is noticed a
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
-from operator import attrgetter
+from operator import attrgetter, is_
 from typing import Any
+
+from langchain_core.messages import BaseMessage
 
 from novelo.stores.checkpoints import Runs, runs_of
 
-_set = object.__setattr__
-LONG = 8  # messages: shorter lists are told one by one
+_SLOTS = {name: slot for kind in reversed(BaseMessage.__mro__) for name, slot in vars(kind).items()}
+_set_fields, _set_given, _set_extra, _set_private = (
+    _SLOTS[name].__set__
+    for name in ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
+)
+LONG, MANY = 8, 200  # messages: shorter lists are told one by one; longer ones are copied without a break
 _fields, _extra = attrgetter("__dict__"), attrgetter("__pydantic_extra__")
 _PLAIN = (str, int, float, bool, type(None), bytes)
 
@@ -29,9 +37,9 @@ def _frozen(value: Any) -> Any:
     if kind in _PLAIN:
         return value
     if kind is dict:
-        return {name: _frozen(item) for name, item in value.items()}
+        return {name: item if item.__class__ in _PLAIN else _frozen(item) for name, item in value.items()}
     if kind is list:
-        return [_frozen(item) for item in value]
+        return [item if item.__class__ in _PLAIN else _frozen(item) for item in value]
     return deepcopy(value)
 
 
@@ -48,7 +56,8 @@ class Pristine:
         self._empty = [(name, value.__class__) for name, value in changing if name in empty]
         self._open = [(name, value) for name, value in changing if name not in empty]
         self.extra = _frozen(message.__pydantic_extra__)
-        self._given = message.__pydantic_fields_set__.copy()
+        # All fields count as given, as LangGraph's serializer has it: then no copy can add one to the set they share.
+        self._given = set(self.fields)
 
     def is_still(self, message: Any) -> bool:
         """Whether an object says the same."""
@@ -66,11 +75,27 @@ class Pristine:
         for name, value in self._open:
             fields[name] = _frozen(value)
         made = self.cls.__new__(self.cls)
-        _set(made, "__dict__", fields)
-        _set(made, "__pydantic_fields_set__", self._given.copy())
-        _set(made, "__pydantic_extra__", _frozen(self.extra) if self.extra else self.extra and {})
-        _set(made, "__pydantic_private__", None)
+        _set_fields(made, fields)
+        _set_given(made, self._given)
+        _set_extra(made, _frozen(self.extra) if self.extra else {})
+        _set_private(made, None)
         return made
+
+
+@contextmanager
+def _uncollected(size: int) -> Iterator[None]:
+    """No garbage is looked for while many objects are made that all stay.
+
+    It would be looked for among them, again and again, which takes four times as long as making them.
+    """
+    on = size >= MANY and gc.isenabled()
+    if on:
+        gc.disable()
+    try:
+        yield
+    finally:
+        if on:
+            gc.enable()
 
 
 class Line:
@@ -100,7 +125,7 @@ class Line:
             len(head) == n > 0
             and head[0] is self.objects[0]
             and head[-1] is self.objects[-1]
-            and [*map(id, head)] == [*map(id, self.objects)]
+            and all(map(is_, head, self.objects))
             and [*map(_fields, head)] == self.fields
             and [*map(_extra, head)] == self.extras
         )
@@ -143,7 +168,8 @@ class Talks:
         if None in kept:
             places = [place for place, one in zip(places, kept, strict=True) if one is not None]
             kept, runs = [one for one in kept if one is not None], None
-        out = [one.copy() for one in kept if one is not None]
+        with _uncollected(len(kept)):
+            out = [one.copy() for one in kept if one is not None]
         line = Line()
         line.objects, line.places = list(out), places
         line.fields = [one.fields for one in kept if one is not None]

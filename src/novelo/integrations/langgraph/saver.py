@@ -218,8 +218,17 @@ class NoveloSaver(BaseCheckpointSaver[int]):
             ThreadErased: the thread was deleted while its graph ran.
         """
         place = self._place(config)
+        if self.ttl is not None and place.id is None:
+            self._end(place)
         self._with_places(place.key, lambda talks: self._put(place, config, checkpoint, metadata, new_versions, talks))
         return _config(place, checkpoint["id"])
+
+    def _end(self, place: _Place) -> None:
+        """A thread whose time is over makes room for the one that begins under its id."""
+        newest = self._store.get(place.key, place.ns, None)
+        if newest is not None and self._lapsed(newest):
+            self._shelf.forget(place.key)
+            self.memory.store.erase(place.key, time.time(), forks="keep")
 
     def _with_places(self, key: bytes, work: Callable[[Talks | None], None]) -> None:
         """Do work with the places that are known of a thread; again with less if they are not there any more."""
