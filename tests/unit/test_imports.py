@@ -31,7 +31,7 @@ LAYERS = {
         " _questions caching report replay",
         "outside": "models prices retrievers stores",
         "shell": "memory thread record turn source portable aio worker why accounts connect privacy compare folding",
-        "faces": "integrations cli server testing demo plots __main__",
+        "faces": "importers integrations cli server testing demo plots __main__",
         "front door": "__init__",
     }.items()
 }
