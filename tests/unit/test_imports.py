@@ -60,13 +60,15 @@ ALLOWED_IN: dict[str, frozenset[str]] = {
     "hypothesis": frozenset(["testing"]),
     "langchain": frozenset(["models.langchain", "tokens", "integrations.langchain", "integrations.langgraph"]),
     "langchain_core": frozenset(
-        ["formats.langchain", "models.langchain", "tokens", "integrations.langchain", "integrations.langgraph"]
+        {"formats.langchain", "models.langchain", "tokens", "integrations.langchain", "integrations.langgraph"}
+        | {"importers._langgraph"}
     ),
-    "langgraph": frozenset(["integrations.langgraph"]),
+    "langgraph": frozenset(["importers._langgraph", "integrations.langgraph"]),
     "matplotlib": frozenset(["plots"]),
     "openai": frozenset(["models.openai"]),
     "opentelemetry": frozenset(["integrations.opentelemetry"]),
     "prompt_toolkit": frozenset(["cli"]),
+    "psycopg": frozenset(["importers.langgraph_postgres"]),
     "pydantic_ai": frozenset(["integrations.pydantic_ai"]),
     "pytest": frozenset(["testing"]),
     "rich": frozenset(["cli"]),

@@ -133,14 +133,14 @@ class GraphSource(Source):
             return self._list(body, main) or Packed("msgpack", body)
         if first in (0xC7, 0xC8, 0xC9, 0xD4, 0xD5, 0xD6, 0xD7, 0xD8):
             ext = _EXT.decode(body)
-            if ext.code == EXT_DELTA_SNAPSHOT and (found := self._list(ext.data, main)):
+            if ext.code == EXT_DELTA_SNAPSHOT and (found := self._list(bytes(ext.data), main)):
                 return _DeltaSnapshot(found)
             return self._message(body, main) or Packed("msgpack", body)
         if not body:
             raise ValueError("nothing")
         return Packed("msgpack", body)
 
-    def _list(self, body: bytes | memoryview, main: bool) -> list[BaseMessage] | None:
+    def _list(self, body: bytes, main: bool) -> list[BaseMessage] | None:
         """A list of nothing but messages; else None."""
         out: list[BaseMessage] = []
         try:

@@ -98,14 +98,14 @@ class Source(ABC):
                 yield found
 
     def bring(self, memory: Memory, found: Conversation, thread: Thread, *, dry_run: bool) -> tuple[int, int] | None:
-        """Bring a conversation in by the source's own means: how many messages and graph states are new; None: run's."""
+        """Bring a conversation in by means of its own: how many messages and states are new; None: it has none."""
         return None
 
     def lose(self, conversation: str, what: str) -> None:
         """Note what does not come along."""
         self.losses.append(Loss(conversation, what))
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027  not all have something to close
         """Let go of the source."""
 
     def __enter__(self) -> Self:
@@ -143,7 +143,9 @@ class SQLiteSource(Source):
         for table, names in columns.items():
             missing = [name for name in names.split() if name not in there.get(table, ())]
             if table not in there or missing:
-                told = f"table {table!r} has no column {missing[0]!r}" if table in there else f"it has no table {table!r}"
+                told = (
+                    f"table {table!r} has no column {missing[0]!r}" if table in there else f"it has no table {table!r}"
+                )
                 self.close()
                 raise ImportFailed(f"{self.path}: is no file of {what}: {told}", file=self.path)
 
@@ -209,7 +211,7 @@ def _size(path: Path) -> int:
 
 
 def moment(given: Any) -> float | None:
-    """A moment of ISO 8601, or SQLite's own form, as seconds since 1970; without a zone it is UTC; None if it is none."""
+    """A moment of ISO 8601 as seconds since 1970, UTC where no zone is told; None if it is none."""
     if not isinstance(given, str):
         return None
     try:

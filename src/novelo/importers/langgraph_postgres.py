@@ -45,10 +45,11 @@ class PostgresCheckpoints(GraphSource):
 
     def _rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         try:
-            return self.db.execute(cast(Any, statement), values).fetchall()
+            found: list[tuple[Any, ...]] = self.db.execute(cast(Any, statement), values).fetchall()
         except psycopg.Error as error:
             self.db.rollback()
             raise ImportFailed(f"the database gave an error: {type(error).__name__}") from error
+        return found
 
     def ids(self) -> list[str]:
         """Threads, the oldest first."""
@@ -67,7 +68,8 @@ class PostgresCheckpoints(GraphSource):
         """A checkpoint."""
         of = "WHERE thread_id = %s AND checkpoint_ns = %s"
         where = (thread, *name)
-        rest, metadata = self._rows(f"SELECT checkpoint, metadata FROM checkpoints {of} AND checkpoint_id = %s", *where)[0]  # noqa: S608
+        statement = f"SELECT checkpoint, metadata FROM checkpoints {of} AND checkpoint_id = %s"  # noqa: S608
+        rest, metadata = self._rows(statement, *where)[0]
         versions = rest.get("channel_versions") if isinstance(rest, dict) else None
         if not isinstance(versions, dict) or not isinstance(metadata, dict):
             raise ImportFailed("it is no checkpoint")

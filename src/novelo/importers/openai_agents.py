@@ -92,7 +92,9 @@ class AgentSessions(SQLiteSource):
         out = {row for row, branches in found.items() if "main" not in branches}
         if out:
             branches = sorted({branch for row in out for branch in found[row]})
-            self.lose(name, f"{len(out)} items of other branches ({', '.join(branches)[:200]}) are not on the main line")
+            self.lose(
+                name, f"{len(out)} items of other branches ({', '.join(branches)[:200]}) are not on the main line"
+            )
         return out
 
 

@@ -1,10 +1,10 @@
 """An import, run: what is new at a source goes into threads, and a second run adds only what is new since.
 
-A thread notes in `metadata["imported"]` where it came from, how many messages were taken, and a hash of their keys; each
+A thread notes in `metadata["imported"]` where it came from, how many messages were taken, and a hash of their keys; a
 message notes its key in `meta["imported"]`. If the first keys at the source are those that were taken, the rest is new:
 that is the usual case, and holds too where messages were deleted here since. Else (messages were taken back at the
-source, another branch was chosen) they are compared one by one: what the source has no more is hidden here, as a session
-of ours does it, and what is new is appended. What was said in the thread after the import is left alone.
+source, another branch was chosen) they are compared one by one: what the source has no more is hidden here, and what is
+new is appended. What was said in the thread after the import is left alone.
 """
 
 from __future__ import annotations
