@@ -11,7 +11,7 @@ import typer
 
 import novelo
 from novelo.cli.common import FAILED, default_database, open_database, print_json, say
-from novelo.importers import Loss, Report, open_source, run
+from novelo.importers import Loss, Report, open_source, run_import
 
 LOSSES = 20  # that are shown; --json has all
 PAUSE_S = 5.0  # between two signs of life where no terminal shows them
@@ -23,7 +23,7 @@ def import_from(
     """Import from another program's store. Exit status 1 if a conversation was refused, or is not there."""
     with open_source(kind, path) as source, _target(database, dry_run) as memory:
         told = Telling()
-        report = run(memory, source, owner=owner, only=only, dry_run=dry_run, progress=told)
+        report = run_import(memory, source, owner=owner, only=only, dry_run=dry_run, progress=told)
         told.done()
     if as_json:
         print_json(report)
@@ -56,7 +56,7 @@ def _sum_up(report: Report) -> None:
 
 def _tell_losses(losses: Sequence[Loss]) -> None:
     if losses:
-        say(f"{len(losses)} losses, all else came along:")
+        say(f"{len(losses)} did not come along, all else did:")
     for loss in losses[:LOSSES]:
         say(f"  {loss}")
     if len(losses) > LOSSES:

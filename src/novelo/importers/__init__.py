@@ -6,10 +6,10 @@
     llm                  `logs.db` of the command line tool llm                                llm.py
     claude-code          session files of Claude Code                                          claude_code.py
 
-    from novelo.importers import open_source, run
+    from novelo.importers import open_source, run_import
 
     with novelo.open("sqlite:///chat.db") as memory, open_source("llm", "logs.db") as source:
-        report = run(memory, source)
+        report = run_import(memory, source)
 
 A run that was cut off is begun again: a thread notes where it came from and how much of it was taken (`run.py`). What
 the target cannot hold is named by its id (`Loss`), all else is imported.
@@ -21,9 +21,9 @@ from importlib import import_module
 
 from novelo.errors import InvalidSpec
 from novelo.importers.base import Conversation, Loss, Source
-from novelo.importers.run import Report, Taken, run
+from novelo.importers.run import Report, Taken, run_import
 
-__all__ = ["KINDS", "Conversation", "Loss", "Report", "Source", "Taken", "open_source", "run"]
+__all__ = ["KINDS", "Conversation", "Loss", "Report", "Source", "Taken", "open_source", "run_import"]
 
 KINDS = {
     "langgraph-sqlite": "langgraph_sqlite",

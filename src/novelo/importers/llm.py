@@ -101,6 +101,13 @@ class Logs(SQLiteSource):
             out.add(Message("assistant", said, tuple(calls), usage=_usage(row), meta=meta), f"{at}/response", when)
         else:
             self.lose(out.id, f"the answer {at} is empty")
+        self._settings(out, row)
+
+    def _settings(self, out: Conversation, row: dict[str, Any]) -> None:
+        """How a call was made is no part of what was said."""
+        given = {"options": row.get("options_json") not in (None, "", "{}"), "a schema": row.get("schema_id")}
+        if told := " and ".join(what for what, there in given.items() if there):
+            self.lose(out.id, f"{told} of call {row['id']}")
 
     def _fragments(self, table: str, response: str) -> list[str]:
         if table not in self._has:
@@ -142,6 +149,8 @@ class Logs(SQLiteSource):
             if tip in wrote:
                 when = moment(wrote[tip]["datetime_utc"])
             times.append(when)
+        for turn in turns:
+            self._settings(out, turn)
         for (tip, role), at in zip(chain, reversed(times), strict=True):
             if role not in _ROLES:
                 self.lose(out.id, f"message {tip} has the role {role!r}")

@@ -62,7 +62,7 @@ class Report(msgspec.Struct):
         return sum(one.was == was for one in self.threads)
 
 
-def run(
+def run_import(
     memory: Memory,
     source: Source,
     *,
