@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import math
 import multiprocessing
-import resource
 import sys
 import tempfile
 import time
@@ -22,6 +21,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
+import apsw
 from _service_talk import service_talk
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langgraph.channels.delta import DeltaChannel
@@ -76,13 +76,20 @@ def opened(kind: str, path: Path, lines: Talk, stack: ExitStack) -> Any:
 
 
 def size(path: Path) -> int:
-    """Bytes of a database with its log."""
-    return sum(p.stat().st_size for p in path.parent.iterdir() if p.name.startswith(path.name) and "shm" not in p.name)
+    """Bytes of a database, what still stands in its log counted as if it were in the file."""
+    with apsw.Connection(str(path)) as connection:
+        return math.prod(next(iter(connection.execute(f"PRAGMA {name}")))[0] for name in ("page_count", "page_size"))
 
 
 def median(laps: list[float]) -> float:
     """The middle one."""
     return sorted(laps)[len(laps) // 2]
+
+
+def high_water() -> float:
+    """The most memory that this process had so far, in MB; what `getrusage` says a child has from its parent."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
 
 
 def peak(kind: str, turns: int, out: Any) -> None:
@@ -91,10 +98,10 @@ def peak(kind: str, turns: int, out: Any) -> None:
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         graph = opened(kind, Path(folder) / "a.db", lines, stack)
         lines.say(graph, 0)
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        before = high_water()
         for k in range(1, turns):
             lines.say(graph, k)
-        out.put((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+        out.put(high_water() - before)
 
 
 def main(turns: int) -> None:

@@ -234,7 +234,7 @@ class Thread(Record):
             if prompt:
                 head = [Entry(-1, Message("system", prompt))]
             if question is not None:
-                source = _Asked(source, Entry(thread.head, question))
+                source = _Asked(source, Entry(thread.head, question, memory.count(question)))
             return compose_source(
                 source,
                 head,
@@ -391,6 +391,21 @@ class _Asked:
         """The question, then the thread."""
         yield self._question
         yield from self._source.newest_first()
+
+    @property
+    def turn_count(self) -> int:
+        """User messages, the question with them."""
+        return self._source.turn_count + (self._question.message.role == "user")
+
+    @property
+    def message_count(self) -> int:
+        """Messages behind the opening, the question with them."""
+        return self.end - self.begin
+
+    @property
+    def tokens_total(self) -> int:
+        """Tokens of all entries behind the opening, of the question too."""
+        return self._source.tokens_total + self._question.tokens
 
     def messages_before(self, found: Entry) -> int:
         """Messages between the opening and this entry."""

@@ -127,6 +127,8 @@ def stands(context, messages, summary, *, first=0):
         assert sum(e.message.text.startswith(messages[0]["content"]) for e in context.entries if e.position == 0) == 1
     if summary is not None and summary.text:
         covered = {p for start, stop in summary.covered for p in range(start, stop)}
+        if novelo.check(messages):  # a damaged list may pair a result anew when more is said
+            covered = {p for p in covered if messages[p]["role"] != "tool"}
         assert not [p for p in covered & inside if p >= first and p not in summary.held]
 
 
@@ -139,8 +141,8 @@ def test_a_context_with_a_summary_is_valid(provider, given):
     context = novelo.compose(messages, policy, provider, summary=summary)
     if any(e.message.role != "system" for e in context.entries):
         assert novelo.check(context.messages("message"), provider) == []
-    else:  # results without a call, and nothing else: nobody asked
-        assert all(m["role"] in ("system", "tool") for m in messages)
+    else:  # results without a call, answers that say nothing: nobody asked
+        assert not any(m["role"] == "user" for m in messages)
     ends = sorted(i for i, m in enumerate(messages) if m["role"] == "user")
     first = (ends[1] if len(ends) > 1 else len(messages)) if "ends" in policy else 0
     stands(context, messages, summary, first=first)

@@ -101,7 +101,7 @@ def test_a_long_thread_composes_like_its_list_at_every_turn(memory, policy):
 
 
 @settings(max_examples=40)
-@given(messages=conversations(ends_with_user=False), policy=policies())
+@given(messages=conversations(ends_with_user=False), policy=policies() | st.sampled_from(LONG))
 def test_a_question_is_as_if_it_had_been_asked(memory, messages, policy):
     """`context(question)` is the context that the turn then has."""
     thread = filled(memory, messages)

@@ -9,6 +9,7 @@ import pytest
 from builders import calls, long_talk, result, says, system, user
 from novelo.asking import ModelReply
 from novelo.compaction import Contract, _shortened, flow, undone
+from novelo.context import compose
 from novelo.context.listing import ListSource
 from novelo.context.spec import parse
 from novelo.covering import masks_of, plan, stage_of
@@ -138,6 +139,16 @@ def test_a_late_result_keeps_its_call_as_long_as_it_is_kept():
     talk += long_talk(3)
     second = planned(talk, "summarize:99messages,keep=2", first)
     assert second.held == () and {0, 1, 6} <= set(covers(second))
+
+
+def test_a_step_of_an_opening_without_a_question_stands_once():
+    """Where a thread opens with the assistant, what is held and what is kept of that turn are one turn."""
+    talk = [result("a", "early"), calls("b"), calls("c"), result("c", "found"), calls("a")]
+    policy = "summarize:99messages,keep=2"
+    made, _ = asked(planned(talk, policy), "One thing was found.")
+    context = compose(talk, policy, summary=made)
+    heads = [e.position for e in context.entries if e.message.role == "assistant" and e.position >= 0]
+    assert made.held == (0, 1) and heads == [1, 4]
 
 
 @pytest.mark.parametrize(

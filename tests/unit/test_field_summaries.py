@@ -203,7 +203,7 @@ def test_a_kept_part_above_the_trigger_does_not_loop(talk):
 def test_an_empty_summary_is_not_asked_for_again_and_again(talk):
     """An empty answer removes nothing, and the same history is asked about only after a pause, a few times (FR-44)."""
     t = talk(long_talk(2), *[""] * 9, policy="summarize:4messages,keep=1")
-    say(t.thread, "Which is bigger?", "The first.")
+    say(t.thread, "Which of them shines?", "The first.")
     assert [t.memory.work() for _ in range(5)] == [(0, 1), *[(0, 0)] * 4]
     assert len(t.model.requests) == 1 and len(t.thread.context()) == 6
     t.memory.retry_s = (0.0, 0.0)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from novelo.context.draft import Draft, united
+from novelo.context.draft import Draft, key, united
 from novelo.context.sizes import Size
 from novelo.context.window import cut_turn, on_grid
 from novelo.errors import ContextTooSmall, InvalidSpec
@@ -84,7 +84,7 @@ class Budget:
 
     def _cost(self, draft: Draft, turn: Turn, newest: bool) -> int:
         """Tokens of a turn, without what an anchor of the same turn has brought in."""
-        anchor = next((a for a in draft.anchors if a.start == turn.start), None)
+        anchor = next((a for a in draft.anchors if key(a) == key(turn)), None)
         if anchor is None:
             return draft.desk.cost(turn, newest)
         return draft.desk.cost(united(anchor, turn), newest) - draft.desk.cost(anchor, newest=False)
@@ -95,7 +95,7 @@ class Budget:
         An older turn of an agent is mostly tool results; its question and its answer often fit where it does not.
         """
         desk = draft.desk
-        if turn.user is None or len(turn.steps) < 2 or any(turn.start == a.start for a in draft.anchors):
+        if turn.user is None or len(turn.steps) < 2 or any(key(turn) == key(a) for a in draft.anchors):
             return []
         for first in range(1, len(turn.steps)):
             part = Turn(turn.user, turn.steps[first:])

@@ -205,9 +205,9 @@ class Draft:
 
     def anchored(self, turns: Sequence[Turn]) -> Draft:
         """With more turns kept out of sequence; one that is there already gains the steps it lacks."""
-        merged: dict[int, Turn] = {t.start: t for t in self.anchors}
+        merged: dict[int, Turn] = {key(t): t for t in self.anchors}
         for turn in turns:
-            merged[turn.start] = united(merged[turn.start], turn) if turn.start in merged else turn
+            merged[key(turn)] = united(merged[key(turn)], turn) if key(turn) in merged else turn
         return replace(self, anchors=tuple(merged[k] for k in sorted(merged)))
 
     def messages(self) -> list[Message]:
@@ -220,10 +220,15 @@ class Draft:
         turns.reverse()
         if not self.anchors:
             return turns
-        merged: dict[int, Turn] = {t.start: t for t in self.anchors}
+        merged: dict[int, Turn] = {key(t): t for t in self.anchors}
         for turn in turns:
-            merged[turn.start] = united(merged[turn.start], turn) if turn.start in merged else turn
+            merged[key(turn)] = united(merged[key(turn)], turn) if key(turn) in merged else turn
         return [merged[k] for k in sorted(merged)]
+
+
+def key(turn: Turn) -> int:
+    """What names a turn however much of it there is: its question's position, -1 for what stands before the first."""
+    return -1 if turn.user is None else turn.user.position
 
 
 def united(a: Turn, b: Turn) -> Turn:

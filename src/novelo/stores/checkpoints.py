@@ -19,6 +19,7 @@ back after `erase`; a row that was altered outside of the store is `StorageCorru
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import blake2b
 from typing import Any, Protocol
 
 import msgspec
@@ -26,6 +27,8 @@ import msgspec
 from novelo.stores.values import NewEntry, ThreadRow
 
 INLINE_BYTES = 48  # a value up to this size stands in the checkpoint's own row
+ONCE_BYTES = 1536  # likewise, of a value that no other checkpoint will have: an input, or what a task wrote
+ONCE = ("__start__",)  # channels of such values
 MAX_RUNS = 24  # a list of more runs is told by what it shares with the one before
 
 LIST, SINGLE, SNAPSHOT = range(3)  # how messages stood: in a list, one alone, in the snapshot of a DeltaChannel
@@ -104,7 +107,15 @@ class LongList(msgspec.Struct, frozen=True, array_like=True, tag_field="what", t
     number: int
 
 
-Ref = Inline | Kept | Places | LongList
+class Cut(msgspec.Struct, frozen=True, array_like=True, tag_field="what", tag=4):
+    """A small value less the texts that entries of the transcript say: its bytes, with their positions between."""
+
+    type: str
+    hash: bytes
+    pieces: tuple[bytes | int, ...]
+
+
+Ref = Inline | Kept | Places | LongList | Cut
 
 
 class NewWrites(msgspec.Struct, frozen=True):
@@ -179,6 +190,11 @@ class Value(msgspec.Struct, frozen=True):
     entry: int | None
 
 
+def hash_of(key: bytes, form: str, body: bytes) -> bytes:
+    """The hash of what a value says, keyed with its thread."""
+    return blake2b(form.encode() + b"\0" + body, key=key, digest_size=16).digest()
+
+
 def runs_of(places: Sequence[int], before: Runs = ()) -> Runs:
     """Places as runs, behind other runs: first place, how many.
 
@@ -206,9 +222,13 @@ def unrolled(runs: Runs) -> list[int]:
 class CheckpointStore(Protocol):
     """See the top of the file. Errors of the store may come from every method."""
 
-    def put(self, new: NewCheckpoint, writes: Sequence[NewWrites] = ()) -> tuple[dict[str, list[int]], float]:
-        """Store a checkpoint, and writes that came before it; places for items of lists, and the thread's `created`.
+    def put(
+        self, new: NewCheckpoint, writes: Sequence[NewWrites] = (), of_parent: Sequence[NewWrites] = ()
+    ) -> tuple[dict[str, list[int]], float]:
+        """Store a checkpoint, and writes that waited for it; places for items of lists, and the thread's `created`.
 
+        Args:
+            of_parent: what was written at the parent and not stored yet.
         Raises:
             ConcurrentTurnError: the parent is not the newest checkpoint any more, or a turn of the thread is open.
             ThreadErased: the parent is gone. StalePlaces: the places are of a thread that is gone.
@@ -244,6 +264,10 @@ class CheckpointStore(Protocol):
 
     def values(self, key: bytes, numbers: Sequence[int]) -> dict[int, Value]:
         """Values by their numbers."""
+        ...
+
+    def filled(self, key: bytes, ref: Cut) -> Value:
+        """A value with the texts put back; gone, if one of them was deleted or masked."""
         ...
 
     def places(self, key: bytes, ref: Ref) -> list[int]:

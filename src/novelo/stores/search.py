@@ -34,6 +34,8 @@ def _words(text: str, single: bool) -> list[str]:
     if text.isascii():
         return _WORD.findall(text.lower())
     text = _folded(text)
+    if max(text, default="") < _CJK[0]:
+        return _WORD.findall(text)
     out: list[str] = []
     for word in _WORD.findall(text):
         if not _is_cjk(word):
@@ -51,7 +53,9 @@ def _is_cjk(word: str) -> bool:
 
 def _folded(text: str) -> str:
     text = unicodedata.normalize("NFKD", text).casefold()
-    return unicodedata.normalize("NFC", "".join(c for c in text if not unicodedata.combining(c)))
+    for mark in {c for c in set(text) if c > "\u02ff" and unicodedata.combining(c)}:  # a text has few different ones
+        text = text.replace(mark, "")
+    return unicodedata.normalize("NFC", text)
 
 
 @lru_cache(4096)

@@ -9,7 +9,6 @@ is in use.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -23,7 +22,7 @@ from novelo.formats.langchain import from_langchain, to_langchain
 from novelo.memory import Memory
 from novelo.messages import Message, decode, encode
 from novelo.stores.base import NewEntry
-from novelo.stores.checkpoints import Blob, Said
+from novelo.stores.checkpoints import Blob, Said, hash_of
 
 WRITTEN = ("msgpack", "null", "bytes", "bytearray")  # the formats that LangGraph's serializer writes
 _ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "tool"}
@@ -50,7 +49,7 @@ class Codec:
     def blob(self, value: Any, key: bytes) -> Blob:
         """A value as bytes, with a keyed hash of what it says: that is the same where the cipher never is."""
         kind, data = self._inner.dumps_typed(value)
-        found = blake2b(kind.encode() + b"\0" + data, key=key, digest_size=16).digest()
+        found = hash_of(key, kind, data)
         if isinstance(self.serde, EncryptedSerializer):
             name, data = self.serde.cipher.encrypt(data)
             kind = f"{kind}+{name}"
@@ -79,9 +78,10 @@ class Codec:
         if self.encrypted:
             return Said(NewEntry(Message(_role(message), None, id=message.id)), blob, exact=False)  # type: ignore[arg-type]
         try:
-            ours = from_langchain(message)
+            plain = _plain(message)
+            ours = Message(_role(message), message.content, id=message.id) if plain else from_langchain(message)  # type: ignore[arg-type]
             entry = self._memory.new_entry(ours)
-            exact = _plain(message) and entry.message is ours
+            exact = plain and entry.message is ours
             if not exact:
                 back = to_langchain(decode(encode(entry.message)))
                 exact = self.blob(back, key).hash == blob.hash

@@ -116,6 +116,8 @@ class Talks:
     def __init__(self, created: float, version: int) -> None:
         self.created, self.version = created, version
         self.pristine: dict[int, Pristine | None] = {}  # None: it was deleted
+        self.became: dict[int, int] = {}  # values that are entries by now
+        self.aside: set[int] = set()  # values that stand in the main line's lists: other versions of entries
         self._lines: deque[Line] = deque(maxlen=8)
         self._out: deque[tuple[list[Any], dict[int, int]]] = deque([([], {})], maxlen=3)
         self._lock = threading.Lock()
@@ -135,6 +137,8 @@ class Talks:
 
     def copies(self, places: list[int], runs: Runs | None = None) -> list[Any]:
         """Objects for some places, those of deleted messages left out."""
+        if self.became and runs and min(runs[::2]) < 0:
+            places, runs = [self.became.get(place, place) for place in places], None
         kept = [self.pristine[place] for place in places]
         if None in kept:
             places = [place for place, one in zip(places, kept, strict=True) if one is not None]
@@ -148,18 +152,33 @@ class Talks:
         self._keep(line, 0)
         return out
 
-    def line_of(self, messages: list[Any]) -> Line | None:
-        """The longest known list that a list begins with."""
+    def line_of(self, messages: list[Any], main: bool) -> Line | None:
+        """The longest known list that a list begins with.
+
+        Args:
+            main: of the main line: what tasks wrote has no place there yet.
+        """
         with self._lock:
             lines = sorted(self._lines, key=lambda line: -len(line.objects))
-        return next((line for line in lines if line.begins(messages)), None)
+        found = next((line for line in lines if line.begins(messages)), None)
+        if found is not None and main and not self._is_of_main(found):
+            return None
+        return found
 
-    def place_of(self, message: Any) -> int | None:
-        """The place of an object that is unchanged since it was given out or stored."""
+    def _is_of_main(self, line: Line) -> bool:
+        if all(place >= 0 for place in line.runs[::2]):
+            return True
+        return all(place >= 0 or place in self.aside for place in line.places)
+
+    def place_of(self, message: Any, main: bool) -> int | None:
+        """The place of an object that is unchanged since it was given out or stored; likewise."""
         at = id(message)
         for _, places in reversed(self._out):
             place = places.get(at)
             if place is not None:
+                place = self.became.get(place, place)
+                if place < 0 and main and place not in self.aside:
+                    return None
                 kept = self.pristine.get(place)
                 return place if kept is not None and kept.is_still(message) else None
         return None
@@ -253,6 +272,11 @@ class Recent:
             self._things.move_to_end(key)
             while len(self._things) > self._most:
                 self._things.popitem(last=False)
+
+    def oldest(self) -> tuple[Any, Any] | None:
+        """The key and the thing that were not asked for the longest."""
+        with self._lock:
+            return next(iter(self._things.items()), None)
 
     def pop(self, key: Any) -> Any:
         """Take a thing out."""

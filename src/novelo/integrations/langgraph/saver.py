@@ -5,6 +5,9 @@ root namespace's channel `messages` that have no place yet are appended to the t
 that was ever said stays there, in order, whatever the graph removes from its state later; and the core API reads the
 thread as any other. Messages of inner graphs, and what tasks wrote and no state took up yet, are values aside.
 
+What the input of a run became (the task `__start__`) is stored with the next checkpoint or before the next reading, not
+in a transaction of its own: lost in a crash it is made again, of the input that its checkpoint holds.
+
 Writes of a checkpoint that is not there yet wait in memory for its put: LangGraph saves both in the background, in any
 order, and neither says anything without the other.
 """
@@ -52,6 +55,7 @@ from novelo.stores.checkpoints import (
     SINGLE,
     SNAPSHOT,
     Blob,
+    Cut,
     Inline,
     Kept,
     NewCheckpoint,
@@ -67,6 +71,7 @@ MAIN = ("messages", "__root__")  # channels whose messages are the transcript's
 CACHED_MESSAGES = 20_000
 WAITING = 1_000  # checkpoints whose writes may wait for them at once
 KEY_SIGNS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
+_INPUT = ", __start__"  # how the path of the task ends that hands a run its input
 _DECLARED = ("update", "fork")
 
 
@@ -131,6 +136,7 @@ class NoveloSaver(BaseCheckpointSaver[int]):
         self._shelf = Shelf(cached_messages)
         self._said = Recent(512)  # what was made of a message, by its hash: it is written by a task, then by a state
         self._waiting = Recent(WAITING)  # writes whose checkpoint is on its way
+        self._inputs = Recent(WAITING)  # what was written of inputs, by checkpoint
         self._fresh = Recent(WAITING)  # messages that tasks wrote last, by checkpoint
         self._seen = Recent(WAITING)  # tasks whose writes were read, by checkpoint
         self._keys = Recent(WAITING)
@@ -175,6 +181,7 @@ class NoveloSaver(BaseCheckpointSaver[int]):
 
     def close(self) -> None:
         """Close the database if it was opened here."""
+        self._flush()
         if self._owned:
             self.memory.close()
 
@@ -211,8 +218,17 @@ class NoveloSaver(BaseCheckpointSaver[int]):
             ThreadErased: the thread was deleted while its graph ran.
         """
         place = self._place(config)
+        if self.ttl is not None and place.id is None:
+            self._end(place)
         self._with_places(place.key, lambda talks: self._put(place, config, checkpoint, metadata, new_versions, talks))
         return _config(place, checkpoint["id"])
+
+    def _end(self, place: _Place) -> None:
+        """A thread whose time is over makes room for the one that begins under its id."""
+        newest = self._store.get(place.key, place.ns, None)
+        if newest is not None and self._lapsed(newest):
+            self._shelf.forget(place.key)
+            self.memory.store.erase(place.key, time.time(), forks="keep")
 
     def _with_places(self, key: bytes, work: Callable[[Talks | None], None]) -> None:
         """Do work with the places that are known of a thread; again with less if they are not there any more."""
@@ -239,7 +255,8 @@ class NoveloSaver(BaseCheckpointSaver[int]):
         noted: dict[str, _Noted] = {}
         values: dict[str, Blob | Talk] = {}
         for channel, value in checkpoint["channel_values"].items():
-            values[channel], noted[channel] = self._planned(place.key, value, talks)
+            main = not place.ns and channel in self._channels
+            values[channel], noted[channel] = self._planned(place.key, value, talks, main)
         known = get_checkpoint_metadata(config, metadata)
         run = known.get("run_id")
         parent = place.id
@@ -251,7 +268,7 @@ class NoveloSaver(BaseCheckpointSaver[int]):
             parent,
             metadata.get("source") in _DECLARED or isinstance(parent, Addressed),
             not checkpoint["channel_versions"],
-            json.dumps(known, ensure_ascii=False, default=str).encode("utf-8", "ignore").decode(),
+            _json(known),
             run if isinstance(run, str) else None,
             None if self.ttl is None else now + 60 * self.ttl,
             self._codec.skeleton(checkpoint),  # type: ignore[arg-type]
@@ -263,15 +280,19 @@ class NoveloSaver(BaseCheckpointSaver[int]):
             0 if talks is None else talks.version,
         )
         waiting = (place.key, place.ns, checkpoint["id"])
+        before = (place.key, place.ns, parent)
         with self._order():
-            writes = self._waiting.pop(waiting) or ()
-            lists, created = self._store.put(new, writes)
+            writes, inputs = self._waiting.pop(waiting) or (), self._inputs.get(before) or ()
+            lists, created = self._store.put(new, writes, inputs)
+            self._inputs.pop(before)
         if talks is None:
             row = self.memory.store.thread(place.key)
             if row is None or row.created != created:
                 return
             talks = self._shelf.of(place.key, row.created, row.content_version)
         for channel, places in lists.items():
+            if not place.ns and channel in self._channels:
+                talks.aside.update(p for p in places if p < 0)
             _note(talks, values[channel], noted[channel], places)
 
     @contextmanager
@@ -280,7 +301,17 @@ class NoveloSaver(BaseCheckpointSaver[int]):
         with self._ordered:
             yield
 
-    def _planned(self, key: bytes, value: Any, talks: Talks | None) -> tuple[Blob | Talk, _Noted]:
+    def _flush(self) -> None:
+        """Store what was written of inputs and not taken up yet."""
+        with self._order():
+            while (found := self._inputs.oldest()) is not None:
+                at, writes = found
+                for one in writes:
+                    if self._store.put_writes(at[0], at[1], at[2], one, True) is None:
+                        self._waiting.put(at, [*(self._waiting.get(at) or ()), one])
+                self._inputs.pop(at)
+
+    def _planned(self, key: bytes, value: Any, talks: Talks | None, main: bool) -> tuple[Blob | Talk, _Noted]:
         """A value for the store, and of a list of messages what is known of it, and what the others say now."""
         kind = value.__class__
         wrap, items = LIST, value
@@ -290,12 +321,12 @@ class NoveloSaver(BaseCheckpointSaver[int]):
             wrap, items = SINGLE, [value]
         if items.__class__ is not list or not items or not isinstance(items[0], BaseMessage):
             return self._codec.blob(value, key), (None, [])
-        line = None if talks is None else talks.line_of(items)
+        line = None if talks is None else talks.line_of(items, main)
         tail = items if line is None else items[len(line.objects) :]
         out: list[int | Said] = []
         rest: list[tuple[Any, Pristine | None]] = []
         for item in tail:
-            at = None if talks is None else talks.place_of(item)
+            at = None if talks is None else talks.place_of(item, main)
             if at is not None:
                 out.append(at)
                 rest.append((item, None))
@@ -320,13 +351,14 @@ class NoveloSaver(BaseCheckpointSaver[int]):
         hidden = [c for c in new_versions if c in self._channels and c not in checkpoint["channel_values"]]
         if not hidden or place.ns or place.id is None:
             return ()
+        self._flush()
         row = self._store.get(place.key, place.ns, place.id)
         if row is None:
             return ()
         out: list[tuple[int, Said]] = []
         for one in _in_order(self._store.writes(place.key, place.ns, row.number)):
             for _, channel, ref in one.items:
-                if channel in hidden and not isinstance(ref, (Inline, Kept)):
+                if channel in hidden and not isinstance(ref, (Inline, Kept, Cut)):
                     out += self._values_of(place.key, [n for n in self._store.places(place.key, ref) if n < 0])
         return out
 
@@ -357,7 +389,7 @@ class NoveloSaver(BaseCheckpointSaver[int]):
             noted: dict[int, _Noted] = {}
             for index, (channel, value) in enumerate(writes):
                 at = WRITES_IDX_MAP.get(channel, index)
-                made, noted[at] = self._planned(place.key, value, talks)
+                made, noted[at] = self._planned(place.key, value, talks, False)
                 items.append((at, channel, made))
             self._write(place, NewWrites(task_id, task_path, items, special), noted, talks)
 
@@ -375,6 +407,9 @@ class NoveloSaver(BaseCheckpointSaver[int]):
         seen = new.task in (self._seen.get(at) or ())
         since = (None, 0) if talks is None else (talks.created, talks.version)
         with self._order():
+            if new.path.endswith(_INPUT) and not new.special:
+                self._inputs.put(at, [*(self._inputs.get(at) or ()), new])
+                return
             lists = self._store.put_writes(*at, new, seen, *since)
             if lists is None:
                 self._waiting.put(at, [*(self._waiting.get(at) or ()), new])
@@ -391,6 +426,7 @@ class NoveloSaver(BaseCheckpointSaver[int]):
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """A checkpoint by its id, or the newest of the thread and namespace."""
         place = self._place(config)
+        self._flush()
         with self.memory.store.snapshot():
             thread = self.memory.store.thread(place.key)
             row = None if thread is None else self._store.get(place.key, place.ns, place.id)
@@ -446,6 +482,7 @@ class NoveloSaver(BaseCheckpointSaver[int]):
         Raises:
             InvalidSpec: a key of other signs than letters, digits, `_`, `.` and `-`, or a limit that is no number.
         """
+        self._flush()
         wanted = (config or {}).get("configurable", {})
         owner = wanted.get("owner") or ""
         place = self._place(config) if config is not None and "thread_id" in wanted else None
@@ -477,6 +514,7 @@ class NoveloSaver(BaseCheckpointSaver[int]):
     ) -> Mapping[str, DeltaChannelHistory]:
         """What was written to channels on the way to a checkpoint, from the last one that holds their value on."""
         place = self._place(config)
+        self._flush()
         out: dict[str, DeltaChannelHistory] = {channel: {"writes": []} for channel in channels}
         if not channels:
             return out
@@ -539,6 +577,7 @@ class NoveloSaver(BaseCheckpointSaver[int]):
         Raises:
             InvalidSpec: there is a thread of the target's id.
         """
+        self._flush()
         source = self.memory.store.thread(self.memory.store.key_of(owner, str(source_thread_id)))
         if source is None:
             return
@@ -555,6 +594,7 @@ class NoveloSaver(BaseCheckpointSaver[int]):
         """
         if strategy not in ("keep_latest", "delete"):
             raise InvalidSpec(f"strategy={strategy!r}: expected 'keep_latest' or 'delete'")
+        self._flush()
         for thread_id in thread_ids:
             self._store.prune(self.memory.store.key_of(owner, str(thread_id)), strategy == "keep_latest")
 
@@ -661,7 +701,7 @@ class _Reading:
         """Read the messages of many lists at once."""
         wanted: set[int] = set()
         for ref in refs:
-            if not isinstance(ref, (Inline, Kept)):
+            if not isinstance(ref, (Inline, Kept, Cut)):
                 self._lists[id(ref)] = places = self._saver._store.places(self._thread.key, ref)
                 wanted.update(places)
         self._read(wanted)
@@ -670,8 +710,11 @@ class _Reading:
         """One value."""
         if isinstance(ref, Inline):
             return _GONE if ref.type == stored.GONE else self._saver._codec.load(ref.type, ref.body)
-        if isinstance(ref, Kept):
-            value = self._saver._store.values(self._thread.key, [ref.number])[ref.number]
+        if isinstance(ref, (Kept, Cut)):
+            if isinstance(ref, Cut):
+                value = self._saver._store.filled(self._thread.key, ref)
+            else:
+                value = self._saver._store.values(self._thread.key, [ref.number])[ref.number]
             return _GONE if value.type == stored.GONE else self._saver._codec.load(value.type, value.body or b"")
         places = self._lists.get(id(ref))
         if places is None:
@@ -692,7 +735,11 @@ class _Reading:
             value = self._saver._store.values(self._thread.key, [-place])[-place]
             if value.entry is not None and value.body is None:
                 self._read({value.entry})
+                self._talks.became[place] = value.entry
                 self._talks.pristine[place] = self._talks.pristine[value.entry]
+            elif value.entry is not None:
+                self._talks.aside.add(place)
+                self._talks.pristine[place] = self._loaded(value)
             else:
                 self._talks.pristine[place] = self._loaded(value)
         for first, count in _stretches(entries):
@@ -732,6 +779,14 @@ def _note(talks: Talks, value: Blob | Talk, noted: _Noted, places: Sequence[int]
                 item.fresh = False
                 if place < 0:
                     item.value = -place
+
+
+def _json(known: CheckpointMetadata) -> str:
+    """Metadata as JSON text; what is no data is told by its name."""
+    try:
+        return msgspec.json.encode(known).decode()
+    except (TypeError, ValueError):
+        return json.dumps(known, ensure_ascii=False, default=str).encode("utf-8", "ignore").decode()
 
 
 def _stretches(positions: list[int]) -> Iterator[tuple[int, int]]:

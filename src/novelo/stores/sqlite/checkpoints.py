@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from itertools import takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 import msgspec
@@ -14,10 +14,14 @@ from novelo.errors import ConcurrentTurnError, StorageCorrupt, ThreadErased
 from novelo.messages import encode
 from novelo.stores.base import Lease, NewEntry, ThreadRow
 from novelo.stores.checkpoints import (
+    GONE,
     INLINE_BYTES,
     MAX_RUNS,
+    ONCE,
+    ONCE_BYTES,
     Blob,
     Checkpoint,
+    Cut,
     Inline,
     Kept,
     LongList,
@@ -31,6 +35,7 @@ from novelo.stores.checkpoints import (
     Talk,
     Value,
     Written,
+    hash_of,
     runs_of,
     unrolled,
 )
@@ -42,7 +47,11 @@ from novelo.stores.sqlite.rows import from_row, verify
 from novelo.stores.sqlite.store import SQLiteStore
 
 LIST_TYPE = "list"
+CUT = "cut:"  # before the type of a value whose texts stand in the transcript
+WORTH = 24  # characters of a text that is worth it
+RAW, RAW_BYTES = 256, 1 << 16  # checkpoints whose values may still be shortened; larger values are not
 MAX_DEPTH = 64  # of long lists that stand on each other
+_PIECES = msgspec.msgpack.Decoder(list[bytes | int])
 _LIST = msgspec.msgpack.Decoder(tuple[int, int, int, Runs])  # depth, number of the base or 0, how much of it, the rest
 
 
@@ -52,51 +61,62 @@ class SQLiteCheckpoints:
     def __init__(self, store: SQLiteStore) -> None:
         self.store = store
         self.database = store.database
+        self._raw: dict[tuple[bytes, str, str], list[_Row | _Task | tuple[int, Blob]]] = {}  # as it came, by checkpoint
+        self._texts: dict[tuple[bytes, str, str], list[tuple[int, bytes]]] = {}  # what its children added, by position
 
     # ------------------------------------------------------------------------------------------ writing
-    def put(self, new: NewCheckpoint, writes: Sequence[NewWrites] = ()) -> tuple[dict[str, list[int]], float]:
+    def put(
+        self, new: NewCheckpoint, writes: Sequence[NewWrites] = (), of_parent: Sequence[NewWrites] = ()
+    ) -> tuple[dict[str, list[int]], float]:
         """Store a checkpoint, with its messages, in one transaction."""
         with self.database.writing() as db:
             newest = next(iter(db.execute(Q["newest_id"], (new.key, new.ns))), None)
             if newest is None or new.parent != newest[1]:
                 self._check_parent(db, new)
-            thread, _, ttl = self.store._ensure(db, new.key, new.names, new.now)
-            if new.created is not None:
-                self._check_places(db, thread, new.created, new.version, new.values.values())
+            created = self._fence(db, new)
             own = next(iter(db.execute(Q["place_of"], (new.key, new.ns, new.id))), None)
             if own is None and newest is not None and new.parent != newest[1]:
                 self._branch(db, new, newest[1])
             number = own[0] if own else 1 if newest is None else newest[0] + 1
-            placing = _Placing(self, db, new.key, thread)
+            placing = _Placing(self, db, new.key)
             for taken, said in new.replayed:
                 placing.take_up(taken, said)
             lists: dict[str, list[int]] = {}
             for channel, value in new.values.items():
                 if isinstance(value, Talk):
                     lists[channel] = placing.places(value.items, channel in new.main and new.ns == "")
-            start, stop = placing.append(new.now, ttl)
+            start, stop = placing.append(new.now)
+            self._shorten(db, new, placing)
+            self._write_late(db, new, of_parent)
             refs = self._refs(db, new, lists)
             body = body_of(new.skeleton, refs)
             if own:
                 start, stop = self._former(db, new, start, stop)
             row = (new.key, new.ns, number, new.id, new.parent, start, stop, new.run, new.expires, new.metadata, body)
             db.execute(Q["put"], row)
+            self._note_raw((new.key, new.ns, new.id), refs.values(), _Row(row[:10], new.skeleton, refs))
             for one in writes:
-                self._write(db, new.key, new.ns, number, one, known=True)
-            return lists, thread.created
+                self._write(db, (new.key, new.ns, new.id), number, one, known=True)
+            return lists, created
 
-    def _check_places(
-        self, db: apsw.Connection, thread: ThreadRow, created: float, version: int, values: Iterable[Blob | Talk]
-    ) -> None:
-        """Positions of a thread are for ever; values that a caller knows may have been removed since."""
-        if thread.created != created:
-            raise StalePlaces(anew=True)
-        if thread.content_version == version:
+    def _write_late(self, db: apsw.Connection, new: NewCheckpoint, writes: Sequence[NewWrites]) -> None:
+        """What was written at the parent, behind the messages that came of it: those are told by their positions."""
+        if not writes or new.parent is None:
             return
-        for value in values:
-            for place in (*value.known, *value.items) if isinstance(value, Talk) else ():
-                if isinstance(place, int) and place < 0 and not list(db.execute(Q["value"], (thread.key, -place))):
-                    raise StalePlaces(anew=False)
+        row = next(iter(db.execute(Q["place_of"], (new.key, new.ns, new.parent))), None)
+        if row is not None:
+            for one in writes:
+                self._write(db, (new.key, new.ns, new.parent), row[0], one, known=True)
+
+    def _fence(self, db: apsw.Connection, new: NewCheckpoint) -> float:
+        """The moment that the thread was made, now or before."""
+        found = next(iter(db.execute(Q["fences"], (new.key,))), None)
+        if found is None:
+            thread = self.store._ensure(db, new.key, new.names, new.now)[0]
+            found = (thread.created, thread.content_version)
+        if new.created is not None:
+            _check_places(db, new.key, found, (new.created, new.version), new.values.values())
+        return float(found[0])
 
     def _check_parent(self, db: apsw.Connection, new: NewCheckpoint) -> None:
         if new.parent is None:
@@ -143,7 +163,7 @@ class SQLiteCheckpoints:
         refs: dict[str, Ref] = {}
         for channel, value in new.values.items():
             if not isinstance(value, Talk):
-                refs[channel] = self._blob(db, new.key, value)
+                refs[channel] = self._blob(db, (new.key, new.ns, new.id), value, channel in ONCE)
                 continue
             runs = runs_of(lists[channel], value.runs)
             if len(runs) > 2 * MAX_RUNS:
@@ -157,10 +177,59 @@ class SQLiteCheckpoints:
                 refs[channel] = Places(value.wrap, runs)
         return refs
 
-    def _blob(self, db: apsw.Connection, key: bytes, blob: Blob) -> Ref:
-        if len(blob.body) <= INLINE_BYTES:
-            return Inline(blob.type, blob.body)
-        return Kept(self._keep(db, key, blob))
+    def _blob(self, db: apsw.Connection, at: tuple[bytes, str, str], blob: Blob, once: bool) -> Ref:
+        if len(blob.body) <= (ONCE_BYTES if once else INLINE_BYTES):
+            ref = Inline(blob.type, blob.body)
+            return self._shortened(at[0], ref, self._texts.get(at, ())) or ref
+        number = self._keep(db, at[0], blob)
+        if "+" not in blob.type:
+            self._cut(db, at[0], number, blob, self._texts.get(at, ()))
+            if len(blob.body) <= RAW_BYTES:
+                _remember(self._raw, at, [*self._raw.get(at, ()), (number, blob)])
+        return Kept(number)
+
+    # A graph's input, and what its tasks wrote, say again what stands in the transcript a step later. Such a value
+    # keeps its bytes less the texts: (bytes, position, bytes, ...). If a message is deleted or masked, it is gone too.
+    def _note_raw(self, at: tuple[bytes, str, str], refs: Iterable[Ref], row: _Row | _Task) -> None:
+        if any(isinstance(ref, Inline) and len(ref.body) >= WORTH and "+" not in ref.type for ref in refs):
+            _remember(self._raw, at, [*self._raw.get(at, ()), row])
+
+    def _shorten(self, db: apsw.Connection, new: NewCheckpoint, placing: _Placing) -> None:
+        """Values of the parent, less the texts that are entries from now on."""
+        at = (new.key, new.ns, new.parent or "")
+        raw = self._raw.pop(at, ())
+        if not placing.new:
+            return
+        texts = []
+        for position, said in enumerate(placing.new, placing.head):
+            text = said.entry.message.content
+            if isinstance(text, str) and len(text) >= WORTH:
+                texts.append((position, text.encode()))
+        for one in raw:
+            if isinstance(one, _Row):
+                short = {c: self._shortened(new.key, ref, texts) or ref for c, ref in one.refs.items()}
+                if short != one.refs:
+                    db.execute(Q["put"], (*one.columns, body_of(one.skeleton, short)))
+            elif isinstance(one, _Task):
+                items = [(i, c, self._shortened(new.key, ref, texts) or ref) for i, c, ref in one.items]
+                if items != one.items:
+                    db.execute(Q["write"], (*one.columns, written_body(items)))
+            else:
+                self._cut(db, new.key, *one, texts)
+        _remember(self._texts, at, texts)  # what a task wrote may come later than the state that took it up
+
+    def _shortened(self, key: bytes, ref: Ref, texts: Sequence[tuple[int, bytes]]) -> Cut | None:
+        if not isinstance(ref, Inline) or "+" in ref.type or len(ref.body) < WORTH:
+            return None
+        pieces = _pieces(ref.body, texts)
+        return Cut(ref.type, hash_of(key, ref.type, ref.body), tuple(pieces)) if len(pieces) > 1 else None
+
+    def _cut(
+        self, db: apsw.Connection, key: bytes, number: int, blob: Blob, texts: Sequence[tuple[int, bytes]]
+    ) -> None:
+        pieces = _pieces(blob.body, texts)
+        if len(pieces) > 1:
+            db.execute(Q["cut"], (key, number, CUT + blob.type, ENCODE(pieces), blob.hash))
 
     def _keep(self, db: apsw.Connection, key: bytes, blob: Blob, entry: int | None = None, look: bool = True) -> int:
         """The number of a value, which is there already or is kept now."""
@@ -200,15 +269,14 @@ class SQLiteCheckpoints:
             if row is None:
                 return None
             if created is not None:
-                found = thread_row(db, key)
-                if found is None:
-                    raise StalePlaces(anew=True)
-                self._check_places(db, found[0], created, version, [item[2] for item in writes.items])
-            return self._write(db, key, ns, row[0], writes, known)
+                found = next(iter(db.execute(Q["fences"], (key,))), (0.0, 0))
+                _check_places(db, key, found, (created, version), [item[2] for item in writes.items])
+            return self._write(db, (key, ns, checkpoint), row[0], writes, known)
 
     def _write(
-        self, db: apsw.Connection, key: bytes, ns: str, number: int, new: NewWrites, known: bool
+        self, db: apsw.Connection, at: tuple[bytes, str, str], number: int, new: NewWrites, known: bool
     ) -> dict[int, list[int]]:
+        key, ns, _ = at
         row = next(iter(db.execute(Q["written_by"], (key, ns, number, new.task))), None)
         there = {} if row is None else {item[0]: item for item in read_written(key, ns, number, row).items}
         placing: _Placing | None = None
@@ -217,9 +285,7 @@ class SQLiteCheckpoints:
             ref: Ref
             if isinstance(value, Talk):
                 if placing is None:
-                    found = thread_row(db, key)
-                    assert found is not None
-                    placing = _Placing(self, db, key, found[0])
+                    placing = _Placing(self, db, key)
                 lists[index] = placing.places(value.items, False)
                 runs = runs_of(lists[index], value.runs)
                 if len(runs) > 2 * MAX_RUNS:
@@ -227,18 +293,26 @@ class SQLiteCheckpoints:
                 else:
                     ref = Places(value.wrap, runs)
             else:
-                ref = self._blob(db, key, value)
+                ref = self._blob(db, at, value, True)
             old = there.get(index)
             if old is None or new.special:
                 there[index] = (index, channel, ref)
-            elif (old[1], old[2]) != (channel, ref) and not known:
+            elif not known and (old[1] != channel or not self._agrees(db, key, old[2], ref, value)):
                 raise ConcurrentTurnError(
                     f"another run has written at the same checkpoint (task {new.task}); nothing was stored: run again"
                 )
         path = new.path if row is None or new.path else row[1]
-        body = written_body([there[index] for index in sorted(there)])
-        db.execute(Q["write"], (key, ns, number, new.task, path, body))
+        items = [there[index] for index in sorted(there)]
+        columns = (key, ns, number, new.task, path)
+        db.execute(Q["write"], (*columns, written_body(items)))
+        self._note_raw(at, [item[2] for item in items], _Task(columns, items))
         return lists
+
+    def _agrees(self, db: apsw.Connection, key: bytes, old: Ref, ref: Ref, value: Blob | Talk) -> bool:
+        """Whether what stands there says the same."""
+        if old == ref or isinstance(value, Talk):
+            return old == ref
+        return isinstance(old, Cut) and old.hash == hash_of(key, value.type, value.body)
 
     # ------------------------------------------------------------------------------------------ reading
     def get(self, key: bytes, ns: str, checkpoint: str | None) -> Checkpoint | None:
@@ -265,7 +339,26 @@ class SQLiteCheckpoints:
         if row is None:
             raise StorageCorrupt(f"value {number} of thread {key.hex()} is missing: restore a backup")
         verify(row[5], "checkpoint value", key, *row[:5])
-        return Value(row[2], row[3], row[4])
+        kind, body = row[2], row[3]
+        if kind.startswith(CUT):
+            return self._filled(db, key, Cut(kind.removeprefix(CUT), row[1], tuple(_PIECES.decode(body))))
+        return Value(kind, body, row[4])
+
+    def filled(self, key: bytes, ref: Cut) -> Value:
+        """A value with the texts put back; gone, if one of them was deleted or masked."""
+        with self.database.reading() as db:
+            return self._filled(db, key, ref)
+
+    def _filled(self, db: apsw.Connection, key: bytes, ref: Cut) -> Value:
+        found = thread_row(db, key)
+        out = []
+        for piece in ref.pieces:
+            if isinstance(piece, int) and found is not None:
+                text = self.store._rows(db, found[0], piece, 1)[0].message.content
+                piece = text.encode() if isinstance(text, str) else b""
+            out.append(piece if isinstance(piece, bytes) else b"")
+        whole = b"".join(out)
+        return Value(ref.type, whole, None) if hash_of(key, ref.type, whole) == ref.hash else Value(GONE, b"", None)
 
     def places(self, key: bytes, ref: Ref) -> list[int]:
         """The places of a list of messages."""
@@ -428,14 +521,44 @@ class SQLiteCheckpoints:
                 db.execute(Q["keep"], (key, *row[:5]))
 
 
+class _Row(NamedTuple):
+    """A checkpoint as it was stored, in case that its values are shortened."""
+
+    columns: tuple[Any, ...]
+    skeleton: bytes
+    refs: dict[str, Ref]
+
+
+class _Task(NamedTuple):
+    """What a task wrote, likewise."""
+
+    columns: tuple[Any, ...]
+    items: list[tuple[int, str, Ref]]
+
+
 class _Placing:
     """Finding a place for messages, inside of one transaction."""
 
-    def __init__(self, owner: SQLiteCheckpoints, db: apsw.Connection, key: bytes, thread: ThreadRow) -> None:
-        self.owner, self.db, self.key, self.thread = owner, db, key, thread
+    def __init__(self, owner: SQLiteCheckpoints, db: apsw.Connection, key: bytes) -> None:
+        self.owner, self.db, self.key = owner, db, key
+        self._found: tuple[ThreadRow, float] | None = None
         self.new: list[Said] = []
         self.by_hash: dict[bytes, int] = {}  # of messages with an id that were placed in this transaction
         self.became: list[tuple[int, int, bool]] = []
+
+    @property
+    def thread(self) -> ThreadRow:
+        """The thread, read when it is first asked for."""
+        if self._found is None:
+            found = thread_row(self.db, self.key)
+            assert found is not None
+            self._found = found[0], found[2]
+        return self._found[0]
+
+    @property
+    def head(self) -> int:
+        """Where the first new message goes."""
+        return self.thread.head
 
     def places(self, items: Sequence[int | Said], main: bool) -> list[int]:
         """A place for each of the messages."""
@@ -498,12 +621,12 @@ class _Placing:
     def _aside(self, said: Said) -> int:
         return -self.owner._keep(self.db, self.key, said.blob, look=not said.fresh)
 
-    def append(self, now: float, ttl: float) -> tuple[int, int]:
+    def append(self, now: float) -> tuple[int, int]:
         """Write the new messages into the transcript; the positions that they got."""
+        if not self.new or self._found is None:
+            return 0, 0
         head = self.thread.head
-        if not self.new:
-            return head, head
-        if held(self.thread, ttl, Lease("", 30.0, now)):
+        if held(self.thread, self._found[1], Lease("", 30.0, now)):
             raise ConcurrentTurnError("a turn of this thread is open; nothing was stored: run again when it is done")
         if self.thread.open_turn is not None:
             self.owner.store._interrupt(self.db, self.thread, now, but=None)
@@ -526,6 +649,54 @@ class _Placing:
             body = None if exact else self.new[position - head].blob.body
             self.db.execute(Q["became"], (self.key, value, body, position, self.new[position - head].blob.hash))
         return head, head + len(entries)
+
+
+def _check_places(
+    db: apsw.Connection,
+    key: bytes,
+    found: tuple[float, int],
+    read: tuple[float, int],
+    values: Iterable[Blob | Talk],
+) -> None:
+    """Positions of a thread are for ever; values that a caller knows may have been removed since.
+
+    Args:
+        found: when the thread was made, and the version of its content.
+        read: the same when the places were read.
+    """
+    if found[0] != read[0]:
+        raise StalePlaces(anew=True)
+    for value in values if found[1] != read[1] else ():
+        for place in (*value.known, *value.items) if isinstance(value, Talk) else ():
+            if isinstance(place, int) and place < 0 and not list(db.execute(Q["value"], (key, -place))):
+                raise StalePlaces(anew=False)
+
+
+def _pieces(body: bytes, texts: Sequence[tuple[int, bytes]]) -> list[bytes | int]:
+    pieces: list[bytes | int] = [body]
+    for position, text in texts:
+        pieces = _without(pieces, text, position)
+    return pieces
+
+
+def _remember(kept: dict[Any, Any], at: Any, what: Any) -> None:
+    kept[at] = what
+    while len(kept) > RAW:
+        del kept[next(iter(kept))]
+
+
+def _without(pieces: list[bytes | int], text: bytes, position: int) -> list[bytes | int]:
+    """Bytes without a text that an entry says."""
+    out: list[bytes | int] = []
+    for piece in pieces:
+        if isinstance(piece, int) or text not in piece:
+            out.append(piece)
+            continue
+        parts = piece.split(text)
+        for part in parts[:-1]:
+            out += (part, position)
+        out.append(parts[-1])
+    return out
 
 
 def _needed(rows: Sequence[Checkpoint]) -> set[tuple[str, int]]:

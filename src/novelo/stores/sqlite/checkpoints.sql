@@ -156,6 +156,15 @@ UPDATE checkpoint_values SET hash = x'', type = 'gone', body = x'',
   seal = seal('checkpoint value', thread, number, x'', 'gone', x'', entry)
 WHERE thread = ?1 AND number = ?2;
 
+-- fences --
+-- What a writer must know of a thread that it adds no message to.
+SELECT created, content_version FROM threads WHERE thread = ?1 AND status <> 'erased';
+
+-- cut --
+-- Texts in a value are told by the entries that say them.
+UPDATE checkpoint_values SET type = ?3, body = ?4, seal = seal('checkpoint value', thread, number, hash, ?3, ?4, entry)
+WHERE thread = ?1 AND number = ?2 AND hash = ?5 AND body IS NOT NULL;
+
 -- any --
 -- Whether a thread has checkpoints at all.
 SELECT 1 FROM checkpoints WHERE thread = ?1 LIMIT 1;

@@ -232,7 +232,8 @@ class Database:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(random.uniform(0.001, 0.01))  # noqa: S311
-        connection.execute(f"PRAGMA synchronous = {self._synchronous};{OPTIONS}")
+        for _ in connection.execute(f"PRAGMA synchronous = {self._synchronous};{OPTIONS}"):
+            pass  # some answer with a row, and what stands behind such a one runs only when the row was read
 
     def _may_be_read_only(self, error: Exception) -> bool:
         """A WAL database can be read without its log only if nobody can be writing it: no log beside it, no rights."""

@@ -59,7 +59,8 @@ UPDATE threads SET open_turn = NULL, lease_until = 0, epoch = epoch + 1, updated
 -- add --
 -- Move the head of a thread outside of a turn; the fence is taken for this one transaction.
 UPDATE threads SET head = head + ?2, turns = turns + ?3, running = running + ?4, opening = opening + ?5,
-  epoch = epoch + 1, updated = ?6, status = 'active'
+  epoch = epoch + 1, updated = ?6, status = 'active',
+  seal = seal('thread', thread, head + ?2, turns + ?3, opening + ?5, running + ?4, epoch + 1, 'active', content_version, parent, fork_at, hidden, pinned, asked, summary, created)
 WHERE thread = ?1
 RETURNING head - ?2, turns - ?3, running - ?4;
 

@@ -314,7 +314,6 @@ class SQLiteStore(Forks):
                 opening += 1
         tokens = tokens_of(entries)
         row = next(iter(db.execute(Q["add"], (thread.key, len(entries), asked, tokens, opening, now))))
-        db.execute(Q["reseal"], (thread.key,))
         position, turns, running = row
         for i, new in enumerate(entries):
             turns += new.message.role == "user"

@@ -1,0 +1,34 @@
+"""LangGraph's own suite for checkpointers: every capability is found, and passes whole."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from langgraph.checkpoint.conformance import checkpointer_test, validate
+from langgraph.checkpoint.conformance.capabilities import ALL_CAPABILITIES
+
+from graphs import opened
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    """The outcome of the whole suite on a file."""
+    path = tmp_path_factory.mktemp("conformance") / "a.db"
+
+    @checkpointer_test(name="NoveloSaver")
+    async def factory():
+        async with opened(path) as saver:
+            yield saver
+
+    return asyncio.run(validate(factory))
+
+
+@pytest.mark.parametrize("capability", sorted(c.value for c in ALL_CAPABILITIES))
+def test_capability(report, capability):
+    """A capability is there, and none of its tests fails or is skipped."""
+    result = report.results[capability]
+    assert result.detected
+    assert not result.failures
+    assert result.tests_passed > 0
+    assert result.tests_failed == result.tests_skipped == 0
