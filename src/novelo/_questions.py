@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from novelo.answers import without_thoughts
 from novelo.languages import language_of
 
 LONGEST = 400  # characters of a rewritten question, more than those of the user's
@@ -24,6 +25,7 @@ def judged(reply: str, question: str, history: str, language: str | None = None)
         language: of the question; told from it if not given.
     Example: "Ele nasceu em 1839." -> refused, no question; "好的,独立的问题是:西湖的面积有多大?" -> "西湖的面积有多大?"
     """
+    reply = without_thoughts(reply)
     if len(reply) > 2 * LONGEST_READ:
         return "", "too long"
     text = _cleaned(reply)

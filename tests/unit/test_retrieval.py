@@ -81,6 +81,7 @@ def test_what_is_no_question_of_the_users_is_refused(history, question, given, w
     [
         ("好的,独立的问题是:故宫的面积有多大?\n(我认为用户想知道占地面积)", "故宫的面积有多大?"),
         ("Pergunta independente: **Qual é a área da Cidade Proibida?**", "Qual é a área da Cidade Proibida?"),
+        ("<think>They mean the palace.</think>Qual é a área da Cidade Proibida?", "Qual é a área da Cidade Proibida?"),
         ("> Qual é a área da Cidade Proibida?", "Qual é a área da Cidade Proibida?"),
         ("Standalone question:\n\n“How large is the Forbidden City?”", "How large is the Forbidden City?"),
         ("故宫的面积有多大", "故宫的面积有多大"),

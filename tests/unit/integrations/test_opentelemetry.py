@@ -226,3 +226,32 @@ def test_remove():
     assert telemetry.memory.on_usage == [heard]
     assert telemetry.memory.on_compaction == []
     assert telemetry.spans_out.get_finished_spans() == ()
+
+
+def test_a_real_memory_is_heard():
+    """Turns and a compaction of a real memory become spans and metrics, under its thread's id."""
+    import novelo
+
+    spans, reader = InMemorySpanExporter(), InMemoryMetricReader()
+    tracing = TracerProvider()
+    tracing.add_span_processor(SimpleSpanProcessor(spans))
+    with novelo.open("sqlite://", policy="summarize:6messages,keep=2", summarizer="offline", worker="off") as memory:
+        instrument(memory, tracing, MeterProvider(metric_readers=[reader]))
+        thread = memory.thread("t-1", owner="ana")
+        for k in range(3):
+            with thread.turn(f"{SECRET} {k}") as turn:
+                turn.messages(model="gpt-4o-mini")
+                turn.reply("Certo.")
+        assert memory.work() == (1, 0)
+        with thread.turn("E agora?") as turn:
+            turn.messages()
+            turn.reply("Certo.")
+    found = spans.get_finished_spans()
+    assert [s.name for s in found] == ["chat gpt-4o-mini"] * 3 + ["chat offline", "compact_messages", "chat"]
+    assert {s.attributes["gen_ai.conversation.id"] for s in found} == {"t-1"}
+    assert [s.attributes.get("gen_ai.conversation.compacted", False) for s in found][-1]
+    assert SECRET not in str([dict(s.attributes) for s in found])
+    assert (
+        found[4].attributes["compaction.messages_before"] == 4 and found[4].status.status_code is not StatusCode.ERROR
+    )
+    assert reader.get_metrics_data().resource_metrics
