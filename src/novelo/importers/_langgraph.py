@@ -213,7 +213,7 @@ class Move:
     def __init__(self, source: GraphSource, memory: Memory, thread: Thread) -> None:
         self.source, self.thread = source, thread
         self.saver = NoveloSaver(memory, serde=Passing())
-        self.stored = Dated(self.saver._store)
+        self.stored: Any = Dated(self.saver._store)
         self.saver._store = self.stored
         self.there = _stored(self.saver, thread)
         self.versions: dict[Name, dict[str, Any]] = {}  # of the channels that are the transcript's
@@ -334,9 +334,9 @@ class Dated:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    def put(self, new: NewCheckpoint, writes: Sequence[Any] = ()) -> Any:
+    def put(self, new: NewCheckpoint, *more: Any) -> Any:
         """Store a checkpoint."""
-        return self._store.put(new if self.now is None else msgspec.structs.replace(new, now=self.now), writes)
+        return self._store.put(new if self.now is None else msgspec.structs.replace(new, now=self.now), *more)
 
 
 def _stored(saver: NoveloSaver, thread: Thread) -> dict[Name, StoredCheckpoint | None]:

@@ -91,9 +91,11 @@ class Source(ABC):
         for name in self.ids():
             if only is None or name == only:
                 try:
+                    if not isinstance(name, str) or not name:  # a column of a foreign file may hold anything
+                        raise ImportFailed("its id is no text")
                     found = self.read(name)
                 except (NoveloError, sqlite3.Error) as error:
-                    self.lose(name, f"cannot be read: {error}")
+                    self.lose(str(name), f"cannot be read: {error}")
                     continue
                 yield found
 

@@ -84,9 +84,8 @@ def run_import(
     for done, found in enumerate(source.conversations(only)):
         if progress is not None:
             progress(done, total, found.id)
-        thread = memory.thread(found.id, owner=owner)
         try:
-            report.threads.append(_take(memory, source, found, thread, dry_run))
+            report.threads.append(_take(memory, source, found, memory.thread(found.id, owner=owner), dry_run))
         except NoveloError as error:
             source.lose(found.id, f"could not be stored: {error}")
             report.threads.append(Taken(found.id, "refused", title=found.title))
