@@ -31,7 +31,7 @@ LAYERS = {
         " _questions caching report replay",
         "outside": "models prices retrievers stores",
         "shell": "memory thread record turn source portable aio worker why accounts connect privacy compare folding",
-        "faces": "integrations cli server testing demo plots __main__",
+        "faces": "importers integrations cli server testing demo plots __main__",
         "front door": "__init__",
     }.items()
 }
@@ -60,13 +60,15 @@ ALLOWED_IN: dict[str, frozenset[str]] = {
     "hypothesis": frozenset(["testing"]),
     "langchain": frozenset(["models.langchain", "tokens", "integrations.langchain", "integrations.langgraph"]),
     "langchain_core": frozenset(
-        ["formats.langchain", "models.langchain", "tokens", "integrations.langchain", "integrations.langgraph"]
+        {"formats.langchain", "models.langchain", "tokens", "integrations.langchain", "integrations.langgraph"}
+        | {"importers._langgraph"}
     ),
-    "langgraph": frozenset(["integrations.langgraph"]),
+    "langgraph": frozenset(["importers._langgraph", "integrations.langgraph"]),
     "matplotlib": frozenset(["plots"]),
     "openai": frozenset(["models.openai"]),
     "opentelemetry": frozenset(["integrations.opentelemetry"]),
     "prompt_toolkit": frozenset(["cli"]),
+    "psycopg": frozenset(["importers.langgraph_postgres"]),
     "pydantic_ai": frozenset(["integrations.pydantic_ai"]),
     "pytest": frozenset(["testing"]),
     "rich": frozenset(["cli"]),

@@ -74,16 +74,36 @@ def compose(
 
 
 def import_(
-    files: Annotated[list[str], typer.Argument(help="Files of any kind that novelo knows.")],
+    files: Annotated[list[str], typer.Argument(metavar="PATH...", help="Files, or with --from one store.")],
     database: Database = None,
     owner: Owner = "",
-    thread_id: Annotated[str | None, typer.Option("--thread", help="The new thread's id, for a file with one.")] = None,
+    thread_id: Annotated[
+        str | None, typer.Option("--thread", help="The new thread's id; with --from, the only one to import.")
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option("--from", help="langgraph-sqlite, langgraph-postgres, openai-agents, llm, claude-code."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="With --from: count what would come, write nothing.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Import conversations: own exports, OpenAI or Anthropic lists, ChatGPT exports, simple {"messages": [...]} files.
 
-    Each file is imported whole or not at all. Example: novelo import conversations.json
+    Each file is imported whole or not at all. With --from they come from another program's store, which is only read;
+    a second run adds what is new since.
+
+    Examples: novelo import conversations.json · novelo import --from langgraph-sqlite checkpoints.sqlite --dry-run
     """
+    if source is not None:
+        from novelo.cli.importing import import_from
+
+        if len(files) != 1:
+            raise typer.BadParameter("--from takes one path")
+        return import_from(source, files[0], database, owner, thread_id, dry_run, as_json)
+    if dry_run:
+        raise typer.BadParameter("--dry-run goes with --from: a file is imported whole or not at all")
     made = []
     with open_database(database) as memory:
         for file in files:

@@ -16,7 +16,7 @@ kept that no other provider may be sent.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from novelo.errors import InvalidMessage
@@ -66,6 +66,25 @@ def from_responses(items: Any) -> list[Message]:
     return reader.end()
 
 
+def read_items(items: Iterable[Any]) -> tuple[list[Message], list[int | InvalidMessage]]:
+    """Items as messages, those that are none left out: for an import that must not stop at one.
+
+    Returns:
+        m messages, and for each item the number of its message, 0 to m - 1, or what is wrong with it.
+    """
+    reader = _Reader()
+    places: list[int | InvalidMessage] = []
+    for item in items:
+        try:
+            reader.take(_mapping(item))
+        except InvalidMessage as error:
+            reader.forget_empty()
+            places.append(error)
+        else:
+            places.append(len(reader.out) if reader.group is not None else len(reader.out) - 1)
+    return reader.end(), places
+
+
 def to_responses(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """Messages as items: a request's `input`.
 
@@ -100,6 +119,11 @@ class _Reader:
             self.out.append(self.group.message())
             self.group = None
         return self.out
+
+    def forget_empty(self) -> None:
+        """Drop a group that was begun for an item that turned out to be none."""
+        if self.group is not None and not (self.group.parts or self.group.calls):
+            self.group = None
 
     def take(self, item: dict[str, Any]) -> None:
         """Take one item."""

@@ -11,7 +11,7 @@ from novelo import formats, messages
 from novelo.errors import InvalidMessage
 from novelo.formats.anthropic import to_anthropic
 from novelo.formats.openai import to_openai
-from novelo.formats.responses import from_responses, to_responses
+from novelo.formats.responses import from_responses, read_items, to_responses
 from novelo.messages import Audio, File, Image, Message, Other, Reasoning, Text, ToolCall
 
 REASONING = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"}
@@ -330,3 +330,15 @@ def test_a_deep_item_is_refused():
     ):
         with pytest.raises(InvalidMessage, match="deeper"):
             from_responses([bad])
+
+
+def test_items_that_are_none_are_left_out():
+    """An import goes on behind them, and is told which message each item went into."""
+    asked = {"role": "user", "content": "x"}
+    bad = {"type": "function_call", "name": "look"}
+    found, places = read_items([asked, bad, 7, REASONING, CALL, OUTPUT, bad, SAID])
+    assert to_responses(found) == [asked, REASONING, CALL, OUTPUT, SAID]
+    assert [p if isinstance(p, int) else type(p) for p in places] == [
+        *(0, InvalidMessage, InvalidMessage, 1, 1, 2, InvalidMessage, 3)
+    ]
+    assert [m.role for m in found] == ["user", "assistant", "tool", "assistant"]
