@@ -14,7 +14,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from operator import attrgetter, is_
+from operator import attrgetter
 from typing import Any
 
 from langchain_core.messages import BaseMessage
@@ -29,6 +29,10 @@ _set_fields, _set_given, _set_extra, _set_private = (
 LONG, MANY = 8, 200  # messages: shorter lists are told one by one; longer ones are copied without a break
 _fields, _extra = attrgetter("__dict__"), attrgetter("__pydantic_extra__")
 _PLAIN = (str, int, float, bool, type(None), bytes)
+_NO_DICT: dict[Any, Any] = {}  # stand for all that are empty; never given out
+_NO_LIST: list[Any] = []
+_SHARED: dict[Any, Any] = {}
+_GIVEN: dict[tuple[str, ...], set[str]] = {}
 
 
 def _frozen(value: Any) -> Any:
@@ -44,20 +48,22 @@ def _frozen(value: Any) -> Any:
 
 
 class Pristine:
-    """A message as it was stored."""
+    """A message as it was stored; what is the same for many messages is kept once for all of them."""
 
     __slots__ = ("_empty", "_given", "_open", "cls", "extra", "fields")
 
     def __init__(self, message: Any) -> None:
         self.cls = message.__class__
-        self.fields = {name: _frozen(value) for name, value in message.__dict__.items()}
+        self.fields = {name: _kept(value) for name, value in message.__dict__.items()}
         changing = [(name, value) for name, value in self.fields.items() if value.__class__ not in _PLAIN]
-        empty = {name for name, value in changing if value.__class__ in (dict, list) and not value}
-        self._empty = [(name, value.__class__) for name, value in changing if name in empty]
-        self._open = [(name, value) for name, value in changing if name not in empty]
-        self.extra = _frozen(message.__pydantic_extra__)
+        empty = tuple((name, value.__class__) for name, value in changing if value is _NO_DICT or value is _NO_LIST)
+        self._empty = _SHARED.setdefault(empty, empty)
+        names = {name for name, _ in empty}
+        self._open = tuple((name, value) for name, value in changing if name not in names)
+        extra = message.__pydantic_extra__
+        self.extra = _kept(extra)
         # All fields count as given, as LangGraph's serializer has it: then no copy can add one to the set they share.
-        self._given = set(self.fields)
+        self._given = _GIVEN.setdefault(tuple(self.fields), set(self.fields))
 
     def is_still(self, message: Any) -> bool:
         """Whether an object says the same."""
@@ -82,6 +88,14 @@ class Pristine:
         return made
 
 
+def _kept(value: Any) -> Any:
+    if value.__class__ in _PLAIN:
+        return value
+    if not value and value.__class__ in (dict, list):
+        return _NO_DICT if value.__class__ is dict else _NO_LIST
+    return _frozen(value)
+
+
 @contextmanager
 def _uncollected(size: int) -> Iterator[None]:
     """No garbage is looked for while many objects are made that all stay.
@@ -99,33 +113,32 @@ def _uncollected(size: int) -> Iterator[None]:
 
 
 class Line:
-    """A list of messages that a graph was given or has stored: its objects, what they said, and where that stands."""
+    """A list of messages that a graph was given or has stored: what they said, and where that stands."""
 
-    __slots__ = ("extras", "fields", "objects", "places", "runs")
+    __slots__ = ("classes", "extras", "fields", "places", "runs")
 
-    def __init__(self) -> None:
-        self.objects: list[Any] = []
-        self.fields: list[dict[str, Any]] = []
-        self.extras: list[Any] = []
-        self.places: list[int] = []
-        self.runs: Runs = ()
+    def __init__(self, kept: list[Pristine], places: list[int], runs: Runs) -> None:
+        self.classes = [one.cls for one in kept]
+        self.fields = [one.fields for one in kept]
+        self.extras = [one.extra for one in kept]
+        self.places, self.runs = places, runs
 
-    def add(self, message: Any, kept: Pristine, place: int) -> None:
-        """One more message behind the others; `runs` is to be set by the caller."""
-        self.objects.append(message)
-        self.fields.append(kept.fields)
-        self.extras.append(kept.extra)
-        self.places.append(place)
+    def longer(self, kept: list[Pristine], places: list[int]) -> Line:
+        """The same with more messages behind it."""
+        made = Line(kept, places, runs_of(places, self.runs))
+        made.classes = self.classes + made.classes
+        made.fields = self.fields + made.fields
+        made.extras = self.extras + made.extras
+        made.places = self.places + made.places
+        return made
 
     def begins(self, messages: list[Any]) -> bool:
-        """Whether a list begins with these very objects, all unchanged. Lists and dicts are compared in C."""
-        n = len(self.objects)
+        """Whether a list begins with messages that say the same. Lists and dicts are compared in C."""
+        n = len(self.places)
         head = messages[:n]
         return (
             len(head) == n > 0
-            and head[0] is self.objects[0]
-            and head[-1] is self.objects[-1]
-            and all(map(is_, head, self.objects))
+            and [*map(type, head)] == self.classes
             and [*map(_fields, head)] == self.fields
             and [*map(_extra, head)] == self.extras
         )
@@ -135,7 +148,8 @@ class Talks:
     """What is known of one thread: its messages by their places, and places by the objects that stand for them.
 
     A list is nearly always one that is known with something behind it: that is told in one comparison. Single objects
-    are found by their identity; `_out` keeps them alive, so that none of another message gets it.
+    are found by their identity. None of them is kept alive: whatever has an object's identity later is taken for it
+    only if it says the very same.
     """
 
     def __init__(self, created: float, version: int) -> None:
@@ -143,8 +157,8 @@ class Talks:
         self.pristine: dict[int, Pristine | None] = {}  # None: it was deleted
         self.became: dict[int, int] = {}  # values that are entries by now
         self.aside: set[int] = set()  # values that stand in the main line's lists: other versions of entries
-        self._lines: deque[Line] = deque(maxlen=8)
-        self._out: deque[tuple[list[Any], dict[int, int]]] = deque([([], {})], maxlen=3)
+        self._lines: deque[Line] = deque(maxlen=4)
+        self._out: deque[dict[int, int]] = deque([{}], maxlen=3)  # places by the identities of objects
         self._lock = threading.Lock()
 
     def entries_only(self) -> Talks:
@@ -157,25 +171,23 @@ class Talks:
     def begin(self) -> None:
         """A run reads its state: what was given out long ago may be forgotten."""
         with self._lock:
-            if self._out[-1][0]:
-                self._out.append(([], {}))
+            if self._out[-1]:
+                self._out.append({})
 
     def copies(self, places: list[int], runs: Runs | None = None) -> list[Any]:
         """Objects for some places, those of deleted messages left out."""
         if self.became and runs and min(runs[::2]) < 0:
             places, runs = [self.became.get(place, place) for place in places], None
-        kept = [self.pristine[place] for place in places]
-        if None in kept:
-            places = [place for place, one in zip(places, kept, strict=True) if one is not None]
-            kept, runs = [one for one in kept if one is not None], None
+        found = [self.pristine[place] for place in places]
+        kept = [one for one in found if one is not None]
+        if len(kept) < len(found):
+            places = [place for place, one in zip(places, found, strict=True) if one is not None]
+            runs = None
         with _uncollected(len(kept)):
-            out = [one.copy() for one in kept if one is not None]
-        line = Line()
-        line.objects, line.places = list(out), places
-        line.fields = [one.fields for one in kept if one is not None]
-        line.extras = [one.extra for one in kept if one is not None]
-        line.runs = runs_of(places) if runs is None else runs
-        self._keep(line, 0)
+            out = [one.copy() for one in kept]
+        if len(out) >= LONG:
+            self._keep(Line(kept, places, runs_of(places) if runs is None else runs))
+        self._give(out, places)
         return out
 
     def line_of(self, messages: list[Any], main: bool) -> Line | None:
@@ -184,8 +196,10 @@ class Talks:
         Args:
             main: of the main line: what tasks wrote has no place there yet.
         """
+        if len(messages) < LONG:
+            return None
         with self._lock:
-            lines = sorted(self._lines, key=lambda line: -len(line.objects))
+            lines = sorted(self._lines, key=lambda line: -len(line.places))
         found = next((line for line in lines if line.begins(messages)), None)
         if found is not None and main and not self._is_of_main(found):
             return None
@@ -199,8 +213,8 @@ class Talks:
     def place_of(self, message: Any, main: bool) -> int | None:
         """The place of an object that is unchanged since it was given out or stored; likewise."""
         at = id(message)
-        for _, places in reversed(self._out):
-            place = places.get(at)
+        for given in reversed(self._out):
+            place = given.get(at)
             if place is not None:
                 place = self.became.get(place, place)
                 if place < 0 and main and place not in self.aside:
@@ -213,32 +227,29 @@ class Talks:
         """A list was stored: one that is known, and more objects as they were before the call."""
         if not rest:
             return
-        line = Line()
+        kept: list[Pristine] = []
+        for (_, new), place in zip(rest, places, strict=True):
+            if new is not None:
+                self.pristine[place] = new
+            one = self.pristine.get(place)
+            if one is None:
+                return
+            kept.append(one)
         if known is not None:
-            n = len(known.places)
-            line.objects, line.fields = known.objects[:n], known.fields[:n]
-            line.extras, line.places = known.extras[:n], known.places[:n]
-        first = len(line.places)
-        for (message, kept), place in zip(rest, places, strict=True):
-            if kept is None:
-                kept = self.pristine.get(place)
-                if kept is None:
-                    return
-            else:
-                self.pristine[place] = kept
-            line.add(message, kept, place)
-        line.runs = runs_of(places, () if known is None else known.runs)
-        self._keep(line, first, known)
+            self._keep(known.longer(kept, list(places)), known)
+        elif len(kept) >= LONG:
+            self._keep(Line(kept, list(places), runs_of(places)))
+        self._give([message for message, _ in rest], places)
 
-    def _keep(self, line: Line, first: int, instead: Line | None = None) -> None:
+    def _keep(self, line: Line, instead: Line | None = None) -> None:
         with self._lock:
             if instead is not None and instead in self._lines:
                 self._lines.remove(instead)
-            if len(line.objects) >= LONG:
-                self._lines.append(line)
-            objects, places = self._out[-1]
-            objects += line.objects[first:]
-            places.update(zip(map(id, line.objects[first:]), line.places[first:], strict=True))
+            self._lines.append(line)
+
+    def _give(self, objects: list[Any], places: Sequence[int]) -> None:
+        with self._lock:
+            self._out[-1].update(zip(map(id, objects), places, strict=True))
 
 
 class Shelf:

@@ -322,7 +322,7 @@ class NoveloSaver(BaseCheckpointSaver[int]):
         if items.__class__ is not list or not items or not isinstance(items[0], BaseMessage):
             return self._codec.blob(value, key), (None, [])
         line = None if talks is None else talks.line_of(items, main)
-        tail = items if line is None else items[len(line.objects) :]
+        tail = items if line is None else items[len(line.places) :]
         out: list[int | Said] = []
         rest: list[tuple[Any, Pristine | None]] = []
         for item in tail:

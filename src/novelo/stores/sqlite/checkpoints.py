@@ -94,7 +94,7 @@ class SQLiteCheckpoints:
                 start, stop = self._former(db, new, start, stop)
             row = (new.key, new.ns, number, new.id, new.parent, start, stop, new.run, new.expires, new.metadata, body)
             db.execute(Q["put"], row)
-            self._note_raw((new.key, new.ns, new.id), refs.values(), _Row(row[:10], new.skeleton, refs))
+            self._note_raw((new.key, new.ns, new.id), refs.values(), _Row(row[:3], new.skeleton, refs))
             for one in writes:
                 self._write(db, (new.key, new.ns, new.id), number, one, known=True)
             return lists, created
@@ -209,7 +209,7 @@ class SQLiteCheckpoints:
             if isinstance(one, _Row):
                 short = {c: self._shortened(new.key, ref, texts) or ref for c, ref in one.refs.items()}
                 if short != one.refs:
-                    db.execute(Q["put"], (*one.columns, body_of(one.skeleton, short)))
+                    db.execute(Q["shorten"], (*one.columns, body_of(one.skeleton, short)))
             elif isinstance(one, _Task):
                 items = [(i, c, self._shortened(new.key, ref, texts) or ref) for i, c, ref in one.items]
                 if items != one.items:

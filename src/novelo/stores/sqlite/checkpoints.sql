@@ -24,6 +24,12 @@ INSERT OR REPLACE INTO checkpoints (thread, ns, number, id, parent, start, stop,
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,
   seal('checkpoint', ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11));
 
+-- shorten --
+-- A checkpoint's values, less what the transcript says.
+UPDATE checkpoints SET body = ?4,
+  seal = seal('checkpoint', thread, ns, number, id, parent, start, stop, run, expires, metadata, ?4)
+WHERE thread = ?1 AND ns = ?2 AND number = ?3;
+
 -- line --
 -- What a checkpoint and those before it added to the transcript.
 WITH RECURSIVE line (parent, start, stop) AS (
