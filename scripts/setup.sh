@@ -59,7 +59,7 @@ fi
 [ -d "$venv" ] || { say "making $venv with $python (once, a minute or two)"; "$python" -m venv "$venv"; }
 
 # The build backend is installed first, at its pinned version, so that building novelo fetches nothing unpinned.
-pip=("$venv/bin/python" -m pip --disable-pip-version-check -qq)
+pip=("$venv/bin/python" -m pip --disable-pip-version-check -q)
 { "${pip[@]}" install --constraint constraints.txt hatchling &&
   "${pip[@]}" install --constraint constraints.txt --no-build-isolation --editable '.[dev,all]'; } ||
   fail "pip could not install the packages, see its message above. If it names the network, check pip's own configuration: pip config list"

@@ -23,6 +23,7 @@ from typing import Any as _Any
 from novelo.connect import open_memory as open
 from novelo.context import Context, Draft, compose
 from novelo.errors import (
+    ConcurrentTurnError,
     ContextTooSmall,
     ImportFailed,
     InvalidContext,
@@ -60,6 +61,7 @@ if _TYPE_CHECKING:
 
 __all__ = [
     "AsyncMemory",
+    "ConcurrentTurnError",
     "Context",
     "ContextTooSmall",
     "Draft",

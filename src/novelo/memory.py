@@ -108,6 +108,8 @@ class Memory(Accounts):
         self._heart: threading.Thread | None = None
         weakref.finalize(self, self._stop.set)  # a forgotten memory ends its heart at once
         _LIVE[self._name] = self
+        self.worker_here = worker == "thread"
+        self._told: set[str] = set()
         self.worker = Worker(self) if worker == "thread" and self.summarizer is not None else None
         if self.worker is not None and stage_of(self.policy) is not None:
             self.worker.start()
@@ -277,6 +279,12 @@ class Memory(Accounts):
         if self.worker is not None:
             self.worker.start()
             self.worker.wake()
+
+    def say_once(self, text: str) -> None:
+        """A warning for the log, once in the life of this memory."""
+        if text not in self._told:
+            self._told.add(text)
+            log.warning(text)
 
     def work(self) -> tuple[int, int]:
         """Do all jobs that are due, here and now; how many were done, and how many failed."""

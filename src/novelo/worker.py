@@ -227,7 +227,10 @@ def due_work(thread: Record, policy: Policy, window: int | None, messages: list[
     """
     stage = stage_of(policy)
     memory = thread.memory
-    if stage is None or memory.summarizer is None:
+    if stage is None:
+        return None
+    if memory.summarizer is None and memory.worker_here:
+        memory.say_once("the policy summarizes, but there is no summarizer: give one as novelo.open(..., summarizer=)")
         return None
     row = memory.store.thread(thread.key)
     if row is None:

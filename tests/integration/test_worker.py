@@ -310,3 +310,21 @@ def test_summaries_as_few_as_the_arithmetic_allows():
             sizes.append(len(thread.context()))
         assert len(model.requests) == 1 + (200 - 20) // 14
         assert max(sizes) <= 20 + 2 and statistics.median(sizes) > 6
+
+
+def test_jobs_for_a_worker_elsewhere_need_no_summarizer_here(tmp_path):
+    """With the worker off a due summary is a job, whoever does it; without any the log says so once."""
+    url = f"sqlite:///{tmp_path}/a.db"
+    with novelo.open(url, policy=POLICY, worker="off") as memory:
+        talk(memory.thread("t"), 3)
+        assert [job.kind for job in memory.jobs()] == ["compact"]
+    with novelo.open(url, policy=POLICY, summarizer=ScriptedModel([GOOD]), worker="off") as memory:
+        assert memory.work() == (1, 0)
+
+
+def test_a_policy_that_cannot_summarize_says_so_once(caplog):
+    """Without a summarizer nothing is summarized, and the log has one line about it."""
+    with novelo.open("sqlite://", policy=POLICY) as memory:
+        talk(memory.thread("t"), 5)
+        assert memory.jobs() == []
+    assert caplog.text.count("there is no summarizer") == 1

@@ -115,3 +115,12 @@ def test_resuming_is_refused_too_and_reading_never():
         with pytest.raises(LimitReached), thread.resume():
             pass
         assert thread.messages() and thread.context("e?").tokens and thread.search("pergunta")
+
+
+def test_an_own_policy_must_leave_the_newest_question():
+    """A function that gives no messages is an error where there were some, and never an empty request."""
+    with novelo.open("sqlite://", policy=lambda draft: []) as memory:
+        thread = memory.thread("t")
+        with pytest.raises(novelo.InvalidContext, match="no messages"), thread.turn("Oi") as turn:
+            turn.messages()
+        assert len(memory.thread("empty").context()) == 0

@@ -57,8 +57,10 @@ class Chat:
                     _write(turn.ask(self.model, policy=self.policy).text)
         except KeyboardInterrupt:
             self.tell("stopped")
-        except (novelo.ModelFailed, novelo.ContextTooSmall, novelo.LimitReached) as error:
-            self.tell("failed", error=error)
+        except novelo.LimitReached as error:
+            self.tell("limit", limit=error.limit)
+        except (novelo.ModelFailed, novelo.ContextTooSmall) as error:
+            self.tell("failed", error=str(error).rstrip("."))
         finally:
             sys.stdout.write("\n")
             sys.stdout.flush()

@@ -83,8 +83,10 @@ def print_summaries(found: list[Any]) -> None:
     for one in found:
         head = f"summary {one.version}{' (in use)' if one.active else ''}"
         if one.undone:
-            out.print(Text(f"{head}: takes summary {one.undone} back", style="bold"))
-            continue
+            now = f"says what summary {one.base} says" if one.text else "contexts use none"
+            out.print(Text(f"summary {one.version}: takes summary {one.undone} back; {now}", style="bold"))
+            if not (one.text and one.active):
+                continue
         share = f"{one.tokens} of {one.covered_tokens} tokens ({one.ratio:.0%})"
         out.print(Text(f"{head}: {one.messages} messages up to {one.upto - 1}, {share}", style="bold"))
         out.print(Text("\n".join("      " + line for line in one.text.splitlines())))

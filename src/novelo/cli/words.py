@@ -35,6 +35,11 @@ WORDS: dict[str, dict[str, str]] = {
         "pt": "Não há nada a resumir além das mensagens mais novas.",
         "zh": "除最新消息外没有可总结的内容。",
     },
+    "limit": {
+        "en": "The limit {limit} is used up: the question was not stored and nobody was asked.",
+        "pt": "O limite {limit} foi atingido: a pergunta não foi guardada e nenhum modelo foi consultado.",
+        "zh": "已达到上限 {limit}:问题未保存,也没有调用模型。",
+    },
     "nothing_said": {"en": "Nothing was said yet.", "pt": "Nada foi dito ainda.", "zh": "还没有对话。"},
     "undone": {
         "en": "The last turn is out of the context; the transcript keeps it.",
@@ -58,9 +63,9 @@ WORDS: dict[str, dict[str, str]] = {
     },
     "policy": {"en": "Policy: {policy}", "pt": "Política: {policy}", "zh": "策略:{policy}"},
     "failed": {
-        "en": "No answer: {error} The question is kept; /retry asks again.",
-        "pt": "Sem resposta: {error} A pergunta foi guardada; /retry pergunta de novo.",
-        "zh": "没有回答:{error} 问题已保存;/retry 重新提问。",
+        "en": "No answer: {error}. The question is kept; /retry asks again.",
+        "pt": "Sem resposta: {error}. A pergunta foi guardada; /retry pergunta de novo.",
+        "zh": "没有回答:{error}。问题已保存;/retry 重新提问。",
     },
     "help": {
         "en": "/context what the next call would send · /tokens how many tokens · /usage what was spent · "

@@ -216,6 +216,8 @@ def _from_list(result: Any, draft: Draft, name: str) -> Draft:
     """A draft from the messages that a function chose; those that are the draft's own keep their positions."""
     if not isinstance(result, (list, tuple)):
         raise InvalidSpec(f"policy {name}: gave {type(result).__name__}, expected a Draft or a list of messages")
+    if not result and next(iter(draft.turns), None) is not None:
+        raise InvalidContext(f"policy {name} gave no messages: keep at least the newest user message")
     known = {id(e.message): e for t in draft.in_order() for e in t.entries} | {id(e.message): e for e in draft.opening}
     messages = [
         m if isinstance(m, Message) else one

@@ -647,3 +647,14 @@ def test_tool_messages_by_command_are_sent():
     model = chat(calling("note", "c1", runtime="x"), "ok")
     say(agent(model, MemoryMiddleware("window:1turns"), tools=[note]), "note it")
     assert texts(model.seen[-1]) == ["note it", "", "noted"]
+
+
+def test_limits_hold_for_agents():
+    """A run is refused at its question once the thread's limit is used up, and no model is asked."""
+    with novelo.open("sqlite://", limits=["thread:60tokens"]) as memory:
+        model = chat(*[f"resposta número {k} com algumas palavras" for k in range(20)])
+        built = agent(model, MemoryMiddleware("window:2turns", memory=memory), saver=InMemorySaver())
+        with pytest.raises(novelo.LimitReached):
+            for k in range(20):
+                say(built, f"pergunta {k} com palavras")
+        assert 1 <= len(model.seen) < 10

@@ -25,7 +25,7 @@ from typing import Annotated, Any, NotRequired, cast
 import msgspec
 from langchain.agents.middleware.types import AgentMiddleware, AgentState, ModelRequest, PrivateStateAttr
 from langchain_core.exceptions import ContextOverflowError
-from langchain_core.messages import AIMessage, RemoveMessage, SystemMessage
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, SystemMessage
 from langchain_core.runnables import Runnable
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.config import get_config
@@ -63,6 +63,7 @@ from novelo.worker import CIRCUIT, RETRY_S
 
 _CHECKPOINTER = "__pregel_checkpointer"  # how LangGraph names it in the configuration of a running node
 JOBS = 4  # summaries that are being made at a time
+WRITTEN_S = (60, 0.05)  # how often, and after how many seconds, it is looked whether the saver has written a run
 log = logging.getLogger("novelo")
 
 
@@ -220,6 +221,8 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
     def _begun(self, request: ModelRequest[Any]) -> _Call:
         talk = self._talk(request.runtime)
         self._synced(talk, request.state)
+        if talk.kept is not None and request.messages and isinstance(request.messages[-1], HumanMessage):
+            talk.kept.memory.within_limits(talk.kept.thread)  # a turn that has begun is brought to its end
         call = _Call(talk, request, carried(request.state), time.monotonic())
         self._compose(call, self.policy)
         return call
@@ -228,6 +231,9 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
         """Compose the context of a call, below the ceiling that the model's refusals have taught."""
         model = model_name(call.given.model)
         ceiling = self.books.ceiling(model)
+        kept = call.talk.kept
+        if kept is not None and kept.memory.limits and (room := kept.memory.room(kept.thread, model)) is not None:
+            ceiling = room if ceiling is None else min(ceiling, room)
         try:
             context = self._context(call, _held(policy, ceiling), model)
         except ContextTooSmall as error:
@@ -400,9 +406,15 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
             made = plan(source, self._stage, base, count, window=window, masks=masks_of(self.policy))
             if made is None:
                 return
-            kept: Kept | None = None if talk.inner else talk.kept
-            place = None if kept is None else kept.place(messages, offset, made.upto)
-            stands_on = None if kept is None or place is None else kept.base(end_of(place, made.upto + offset))
+        kept: Kept | None = None if talk.inner else talk.kept
+        place = stands_on = None
+        for _ in range(WRITTEN_S[0] if kept is not None and kept.follows else 1):  # the saver writes behind the run
+            with talk.lock:
+                place = None if kept is None else kept.place(messages, offset, made.upto)
+                stands_on = None if kept is None or place is None else kept.base(end_of(place, made.upto + offset))
+            if kept is None or place is not None:
+                break
+            time.sleep(WRITTEN_S[1])
         calls: list[Call] = []
         started, before = time.time(), {"messages_before": len(made.entries)}
         before["tokens_before"] = sum(max(0, e.tokens) for e in made.entries)

@@ -136,14 +136,14 @@ class SQLiteCheckpoints:
             if not new.first:
                 raise ConcurrentTurnError(
                     f"the thread begins anew at checkpoint {new.id}, but another run has brought it to {newest}; "
-                    "nothing was stored: run again",
+                    "this checkpoint was not stored: read the state, then run again",
                     newest=newest,
                 )
             return
         if not new.declared:
             raise ConcurrentTurnError(
                 f"checkpoint {new.id} follows {new.parent}, but another run has brought the thread to {newest}; "
-                "nothing was stored: run again",
+                "this checkpoint was not stored: read the state, then run again",
                 newest=newest,
             )
         old = merged(list(db.execute(Q["line"], (new.key, newest))))
