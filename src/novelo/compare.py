@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -64,13 +63,13 @@ def prices_of(model: str) -> Prices:
     Raises:
         InvalidSpec: the price table does not know it.
     """
-    try:
-        known = importlib.import_module("novelo.prices").price_per_million(model)
-    except ModuleNotFoundError:  # a build without the table
-        known = None
+    from novelo import prices
+
+    known = prices.price_per_million(model)
     if known is None:
         raise InvalidSpec(
-            f"prices: no price is known for {model!r}; give them as dollars for a million tokens, such as "
-            '{"input": 0.25, "cached": 0.025, "output": 2}'
+            f"prices: no price is known for {model!r}"
+            + ("" if prices.installed() else " without the table of prices (pip install 'novelo[prices]')")
+            + "; give dollars for a million tokens, such as input=0.25,cached=0.025,output=2 (a dict in Python)"
         )
     return Prices(*known)

@@ -125,7 +125,10 @@ def find_thread(memory: novelo.Memory, thread_id: str, owner: str) -> novelo.Thr
     thread = memory.thread(thread_id, owner=owner)
     if thread.row is None:
         near = [row.thread_id for row in memory.threads(owner=owner, limit=5)]
+        others = {row.owner for row in memory.threads(limit=1000) if row.thread_id == thread_id}
         hint = f"; the last used are {', '.join(near)}" if near else "; there is none yet"
+        if others:
+            hint = f" of owner {owner!r}; it is one of {', '.join(map(repr, sorted(others)))}: add --owner"
         raise novelo.UnknownEntry(f"no thread {thread_id!r}{hint}")
     return thread
 

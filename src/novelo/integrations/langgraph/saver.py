@@ -127,6 +127,11 @@ class NoveloSaver(BaseCheckpointSaver[int]):
             InvalidSpec: a store that keeps no checkpoints.
         """
         super().__init__(serde=serde or strict(allow))
+        if not isinstance(memory, Memory):
+            raise InvalidSpec(
+                f"NoveloSaver of a {type(memory).__name__}: expected a memory of novelo.open(...); for an address "
+                "use NoveloSaver.from_conn_string"
+            )
         if ttl is not None and not ttl > 0:
             raise InvalidSpec(f"ttl={ttl!r}: expected minutes, or None")
         self.memory = memory

@@ -40,7 +40,12 @@ _SAID: tuple[tuple[tuple[type[Exception], ...], type[StoreError], str], ...] = (
         StorageReadOnly,
         "the database cannot be written ({}): check the rights of the file and its folder",
     ),
-    ((apsw.CorruptError, apsw.NotADBError), StorageCorrupt, "the database file is damaged ({}): restore a backup"),
+    (
+        apsw.NotADBError,
+        StorageCorrupt,
+        "the file is no database ({}), or its beginning was overwritten: name another one",
+    ),
+    ((apsw.CorruptError,), StorageCorrupt, "the database file is damaged ({}): restore a backup"),
     (
         (apsw.ConstraintError, apsw.MismatchError, UnicodeDecodeError),
         StorageCorrupt,
