@@ -41,7 +41,7 @@ _SAID: tuple[tuple[tuple[type[Exception], ...], type[StoreError], str], ...] = (
         "the database cannot be written ({}): check the rights of the file and its folder",
     ),
     (
-        apsw.NotADBError,
+        (apsw.NotADBError,),
         StorageCorrupt,
         "the file is no database ({}), or its beginning was overwritten: name another one",
     ),
