@@ -103,6 +103,20 @@ def test_a_policy_of_policies_summarizes(tmp_path):
         assert memory.work() == (1, 0)
 
 
+def test_two_summarizing_stages_tell_a_summary_once(tmp_path):
+    """The first one makes and tells it."""
+    with novelo.open(
+        f"sqlite:///{tmp_path}/a.db",
+        policy=POLICY + " + summarize:9messages,keep=2",
+        summarizer=ScriptedModel([GOOD]),
+        worker="off",
+    ) as memory:
+        thread = memory.thread("t")
+        talk(thread, 3)
+        memory.work()
+        assert str(thread.context("E agora?").messages()).count(GOOD) == 1
+
+
 def test_several_threads_side_by_side_and_one_job_each(tmp_path):
     """Two conversations are summarized at the same time, one of them never twice at once."""
     running, most, lock, twice = set(), [0], threading.Lock(), []
