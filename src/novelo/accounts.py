@@ -12,7 +12,7 @@ import msgspec
 from novelo.context.manifest import Manifest
 from novelo.errors import LimitReached
 from novelo.events import OnCompaction, OnUsage, UsageEvent
-from novelo.formats.reply import context_tokens
+from novelo.formats.reply import context_tokens, sound
 from novelo.limits import Limit
 from novelo.messages import Message, Usage
 from novelo.stores.base import Store
@@ -84,6 +84,7 @@ class Accounts:
         if usage is None:
             made = Call(purpose, model, counted, self.count(message), estimated=True)
         else:
+            usage = sound(usage)
             made = Call(
                 purpose, model, usage.input, usage.output, usage.cache_read, usage.cache_write, usage.reasoning,
                 raw=usage.raw,

@@ -201,8 +201,14 @@ class LiveTurn:
             on_text: called with each piece of a streamed answer.
             more: as for `messages`; `tools` reach the model too.
         Returns:
-            The answer, which may call tools: add their results, and ask again.
+            The answer, which may call tools: add their results, and ask again. Where the same key was answered before,
+            the stored answer; the model is not asked.
         """
+        if self.replayed:
+            stored = self.stored_reply_message or Message("assistant", "")
+            if on_text is not None and stored.text:
+                on_text(stored.text)
+            return stored
         messages = self.messages("openai", **more)
         try:
             return self._asked(model, messages, on_text, more)

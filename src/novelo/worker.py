@@ -20,7 +20,8 @@ import msgspec
 
 from novelo.asking import ModelReply, ModelRequest
 from novelo.compaction import Contract, Progress, flow
-from novelo.context.spec import Policy, parse
+from novelo.context.redact import Redact
+from novelo.context.spec import Pipeline, Policy, parse
 from novelo.context.summary import Summarize
 from novelo.covering import Plan, masks_of, plan, stage_of
 from novelo.errors import InvalidSpec, ModelFailed, NoveloError, StoreError
@@ -47,10 +48,18 @@ _CLAIMS = itertools.count(1)
 
 
 class Spec(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a job needs to know of the policy that asked for it."""
+    """What a job needs to know of the policy that asked for it.
+
+    Masks stand apart, as kinds and patterns: a pattern may hold the signs that a policy's text is cut at.
+    """
 
     policy: str
     window: int | None = None
+    masks: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()
+
+    def read(self) -> Policy:
+        """The policy."""
+        return Pipeline((parse(self.policy), *(Redact(kinds, patterns) for kinds, patterns in self.masks)))
 
 
 # ------------------------------------------------------------------------------------------------ one compaction
@@ -244,8 +253,8 @@ def due_work(thread: Record, policy: Policy, window: int | None, messages: list[
         return None
     if not due:
         return None
-    parts = [str(stage), *map(str, masks_of(policy))]
-    spec = msgspec.json.encode(Spec(" + ".join(parts), window)).decode()
+    masks = tuple((mask.kinds, mask.patterns) for mask in masks_of(policy))
+    spec = msgspec.json.encode(Spec(str(stage), window, masks)).decode()
     now = time.time()
     wait = 0.0 if memory.idle_s and _presses(policy, tokens, window) else memory.idle_s
     return Work(KIND, now + wait, spec)
@@ -254,7 +263,6 @@ def due_work(thread: Record, policy: Policy, window: int | None, messages: list[
 def _presses(policy: Policy, tokens: int, window: int | None) -> bool:
     """Whether the next context would not fit, so that a summary cannot wait for the thread to be idle."""
     from novelo.context.budget import Budget
-    from novelo.context.spec import Pipeline
 
     stages = policy.stages if isinstance(policy, Pipeline) else (policy,)
     highs = [s.high_tokens(window) for s in stages if isinstance(s, Budget)]
@@ -393,7 +401,7 @@ def do_job(memory: Memory, job: Job) -> bool:
 
     try:
         spec = msgspec.json.decode(job.spec, type=Spec)
-        Compaction(thread, parse(spec.policy), window=spec.window, still_ours=still_ours).run()
+        Compaction(thread, spec.read(), window=spec.window, still_ours=still_ours).run()
     except Exception as error:
         first, longest = memory.retry_s
         pause = min(longest, first * 4 ** (job.tries - 1)) * random.uniform(0.8, 1.2)  # noqa: S311  jitter

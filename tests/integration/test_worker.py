@@ -13,6 +13,7 @@ import time
 import pytest
 
 import novelo
+from novelo.context.redact import Redact
 from novelo.errors import InvalidSpec, ModelFailed, SummaryFailed
 from novelo.stores.base import Work
 from novelo.testing import ScriptedModel
@@ -60,6 +61,60 @@ def test_a_summary_is_made_after_the_reply(tmp_path):
         until(lambda: thread.summary is not None)
         assert thread.summary.text == GOOD and len(thread) == 12
         assert thread.usage().by("purpose")["summary"].calls >= 1
+
+
+@pytest.mark.parametrize("pattern", [r"PX-\d+", r"PX-(?:4711|4712)", r"PX-\d{1,9}", "PX-4711,question"])
+def test_a_mask_of_any_pattern_holds_in_a_job(tmp_path, pattern):
+    """What a pattern of the policy masks reaches no summarizer, whatever signs the pattern is made of."""
+    asked = []
+
+    def write(request):
+        asked.append(request.messages[-1]["content"])
+        return GOOD
+
+    policy = [POLICY, Redact((), (pattern,))]
+    with novelo.open(f"sqlite:///{tmp_path}/a.db", policy=policy, summarizer=write, worker="off") as memory:
+        thread = memory.thread("t")
+        with thread.turn("O pedido é PX-4711,question: onde está?") as turn:
+            turn.messages()
+            turn.reply("Saiu ontem para entrega.")
+        talk(thread, 2)
+        assert memory.work() == (1, 0)
+    assert asked and "[redacted]" in asked[0] and "PX-4711" not in asked[0]
+
+
+def test_a_job_that_an_earlier_version_wrote_is_done(tmp_path):
+    """Its masks stand in the policy's text."""
+    with novelo.open(f"sqlite:///{tmp_path}/a.db", summarizer=ScriptedModel([GOOD]), worker="off") as memory:
+        thread = memory.thread("t")
+        talk(thread, 3)
+        spec = '{"policy": "summarize:6messages,keep=2 + redact:emails"}'
+        memory.store.ask(thread.key, Work("compact", 0.0, spec), time.time())
+        assert memory.work() == (1, 0) and thread.summary is not None
+
+
+def test_a_policy_of_policies_summarizes(tmp_path):
+    """Stages may come in several texts, some of which are pipelines themselves."""
+    policy = ["strip_media + " + POLICY, "budget:2000"]
+    with novelo.open(
+        f"sqlite:///{tmp_path}/a.db", policy=policy, summarizer=ScriptedModel([GOOD]), worker="off"
+    ) as memory:
+        talk(memory.thread("t"), 3)
+        assert memory.work() == (1, 0)
+
+
+def test_two_summarizing_stages_tell_a_summary_once(tmp_path):
+    """The first one makes and tells it."""
+    with novelo.open(
+        f"sqlite:///{tmp_path}/a.db",
+        policy=POLICY + " + summarize:9messages,keep=2",
+        summarizer=ScriptedModel([GOOD]),
+        worker="off",
+    ) as memory:
+        thread = memory.thread("t")
+        talk(thread, 3)
+        memory.work()
+        assert str(thread.context("E agora?").messages()).count(GOOD) == 1
 
 
 def test_several_threads_side_by_side_and_one_job_each(tmp_path):

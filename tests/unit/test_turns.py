@@ -12,6 +12,7 @@ import pytest
 import novelo
 from builders import calls, roles, texts
 from novelo.errors import InvalidMessage, InvalidSpec, KeyConflict, LeaseLost, ThreadBusy, TurnClosed
+from novelo.testing import ScriptedModel
 
 
 def say(thread, question, answer, **more):
@@ -46,6 +47,15 @@ def test_the_same_key_replays_the_answer(memory):
         assert again.replayed and again.stored_reply == "a"
         assert again.reply("another") is not None
     assert stored(thread) == [("u", "q"), ("a", "a")]
+
+
+def test_a_replayed_turn_asks_no_model(memory):
+    """`ask` gives the stored answer too, in one piece where pieces are wanted."""
+    thread, model, pieces = memory.thread("t"), ScriptedModel(["a", "another"]), []
+    for on_text in (None, None, pieces.append):
+        with thread.turn("q", key="k") as turn:
+            assert turn.ask(model, on_text=on_text).text == "a"
+    assert len(model.requests) == 1 and pieces == ["a"] and thread.usage().total.calls == 1
 
 
 def test_a_key_is_one_request_of_one_thread(memory):

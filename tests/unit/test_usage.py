@@ -9,6 +9,7 @@ import pytest
 
 import novelo
 from novelo.errors import InvalidSpec
+from novelo.messages import Message, Usage
 from novelo.usage import Call, Ledger, Row, Sum, ThreadUsage, total
 
 DAY = datetime.datetime(2026, 11, 1, 12, tzinfo=datetime.UTC).timestamp()
@@ -60,6 +61,22 @@ def test_missing_usage_is_estimated_and_flagged():
     assert used.total.output > 3000
     assert used.total.cost is None
     memory.close()
+
+
+@pytest.mark.parametrize("nonsense", [10**30, 2**63, 2**62, float("inf"), float("nan"), -5, "12"])
+def test_a_report_that_makes_no_sense_loses_no_answer(memory, nonsense):
+    """The answer is stored whatever its usage says; what is no count of tokens counts nothing, and limits still work."""
+    thread = memory.thread("t")
+    usage = {"prompt_tokens": nonsense, "completion_tokens": 7}
+    answers = [{"choices": [{"message": {"role": "assistant", "content": "Olá"}}], "usage": usage}]
+    if isinstance(nonsense, int):
+        answers.append(Message("assistant", "Olá", usage=Usage(input=nonsense, output=7)))
+    for answer in answers:
+        with thread.turn("Oi") as turn:
+            turn.messages()
+            turn.reply(answer)
+        assert turn.status == "done"
+    assert thread.usage().total.tokens == memory.store.spent(thread.key, "", 0.0).tokens == 7 * len(answers)
 
 
 def test_costs_of_known_prices_are_added_and_the_rest_counted():

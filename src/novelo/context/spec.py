@@ -42,9 +42,13 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Policies one after the other."""
+    """Policies one after the other; one that is a pipeline itself gives its stages."""
 
     stages: tuple[Policy, ...]
+
+    def __post_init__(self) -> None:
+        flat = [inner for one in self.stages for inner in (one.stages if isinstance(one, Pipeline) else (one,))]
+        object.__setattr__(self, "stages", tuple(flat))
 
     def __str__(self) -> str:
         return " + ".join(map(name_of, self.stages))

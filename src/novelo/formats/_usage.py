@@ -19,6 +19,7 @@ import msgspec
 from novelo.messages import Usage
 
 COUNTS = ("input", "output", "cache_read", "cache_write", "reasoning")
+MOST = 10**12  # tokens; a report of more is a mistake, and counts nothing
 # Passes of an Anthropic call whose tokens its own figures leave out. Source: the API's reference of `usage.iterations`
 # ("a compaction entry's tokens are not included in the top-level usage"), and the page of the advisor tool.
 _LEFT_OUT = ("compaction", "advisor_message")
@@ -104,6 +105,13 @@ def passes(raw: Mapping[str, Any]) -> list[Pass]:
     return [own, *extra]
 
 
+def sound(usage: Usage) -> Usage:
+    """The same with counts that a ledger can hold and add up, however they came about."""
+    counts = {name: getattr(usage, name) for name in COUNTS}
+    kept = {name: _number(count) for name, count in counts.items()}
+    return usage if kept == counts else msgspec.structs.replace(usage, **kept)
+
+
 def add(several: Iterable[Usage]) -> Usage:
     """The sum, without `raw`."""
     rows = list(several)
@@ -147,4 +155,4 @@ def _usage(raw: Mapping[str, Any], read: str, wrote: str, cached: int, written: 
 
 
 def _number(value: Any) -> int:
-    return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0 else 0
+    return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < MOST else 0
