@@ -65,7 +65,7 @@ def test_missing_usage_is_estimated_and_flagged():
 
 @pytest.mark.parametrize("nonsense", [10**30, 2**63, 2**62, float("inf"), float("nan"), -5, "12"])
 def test_a_report_that_makes_no_sense_loses_no_answer(memory, nonsense):
-    """The answer is stored whatever its usage says; what is no count of tokens counts nothing, and limits still work."""
+    """The answer is stored whatever its usage says; what is no count of tokens counts nothing, limits still work."""
     thread = memory.thread("t")
     usage = {"prompt_tokens": nonsense, "completion_tokens": 7}
     answers = [{"choices": [{"message": {"role": "assistant", "content": "Olá"}}], "usage": usage}]

@@ -103,7 +103,7 @@ class Summarize:
         return out + (",refuse" if self.refuse else "")
 
     def __call__(self, draft: Draft) -> Draft:
-        """The draft with the thread's summary in place of what it covers; as it is where there is none, or it is told."""
+        """The draft with the thread's summary in place of what it covers; as it is without one, or where it is told."""
         record = draft.desk.summary
         if any(s.unit == "%" for group in self.trigger for s in group):
             self.due(0, 0, 0, draft.desk.window)  # an unknown window is told where somebody hears it

@@ -7,4 +7,14 @@ from novelo.formats._reply import Reply, read_reply
 from novelo.formats._stream import StreamReader
 from novelo.formats._usage import Pass, context_tokens, long_writes, passes, read_usage, sound
 
-__all__ = ["Pass", "Reply", "StreamReader", "context_tokens", "long_writes", "passes", "read_reply", "read_usage", "sound"]
+__all__ = [
+    "Pass",
+    "Reply",
+    "StreamReader",
+    "context_tokens",
+    "long_writes",
+    "passes",
+    "read_reply",
+    "read_usage",
+    "sound",
+]
