@@ -18,7 +18,7 @@ import builtins
 import json
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -44,12 +44,13 @@ from langgraph.checkpoint.serde.types import _DeltaSnapshot
 from novelo.aio import threaded
 from novelo.connect import checkpoints, open_memory
 from novelo.errors import InvalidSpec, StorageCorrupt
-from novelo.formats.langchain import to_langchain
+from novelo.integrations.langgraph.awaited import Awaited
 from novelo.integrations.langgraph.codec import Codec, strict
 from novelo.integrations.langgraph.copies import Line, Pristine, Recent, Shelf, Talks
+from novelo.integrations.langgraph.reading import GONE, Reading
 from novelo.memory import Memory
 from novelo.stores import checkpoints as stored
-from novelo.stores.base import StoredEntry, ThreadRow
+from novelo.stores.base import ThreadRow
 from novelo.stores.checkpoints import (
     LIST,
     SINGLE,
@@ -60,8 +61,6 @@ from novelo.stores.checkpoints import (
     Kept,
     NewCheckpoint,
     NewWrites,
-    Places,
-    Ref,
     Said,
     StalePlaces,
     Talk,
@@ -94,7 +93,7 @@ class _Place(NamedTuple):
     id: str | None
 
 
-class NoveloSaver(BaseCheckpointSaver[int]):
+class NoveloSaver(Awaited):
     """A checkpointer for any graph; the same object serves `invoke` and `ainvoke`.
 
     with NoveloSaver.from_conn_string("sqlite:///chat.db") as saver: ...
@@ -445,7 +444,7 @@ class NoveloSaver(BaseCheckpointSaver[int]):
         self, place: _Place, row: stored.Checkpoint, thread: ThreadRow, talks: Talks, addressed: bool = False
     ) -> CheckpointTuple:
         bones = self._codec.bones(row.skeleton)
-        reading = _Reading(self, thread, talks)
+        reading = Reading(self, thread, talks)
         values = reading.values(row.values)
         written = _in_order(self._store.writes(place.key, row.ns, row.number))
         self._seen.put((place.key, row.ns, row.id), {one.task for one in written})
@@ -453,7 +452,7 @@ class NoveloSaver(BaseCheckpointSaver[int]):
         for one in written:
             for _, channel, ref in sorted(one.items, key=lambda item: item[0]):
                 found = reading.value(ref)
-                pending.append((one.task, channel, None if found is _GONE else found))
+                pending.append((one.task, channel, None if found is GONE else found))
         checkpoint: Any = {**bones, "id": row.id, "channel_values": values}
         try:
             metadata = json.loads(row.metadata)
@@ -529,17 +528,17 @@ class NoveloSaver(BaseCheckpointSaver[int]):
             if thread is None or row is None:
                 return out
             talks = self._shelf.of(place.key, thread.created, thread.content_version)
-            reading = _Reading(self, thread, talks)
+            reading = Reading(self, thread, talks)
             seeds, found = self._store.history(place.key, place.ns, row.id, channels)
             reading.prepare([*seeds.values(), *(ref for pairs in found.values() for _, ref in pairs)])
             for channel in channels:
                 if channel in seeds:
                     seed = reading.value(seeds[channel])
-                    if seed is not _GONE:
+                    if seed is not GONE:
                         out[channel]["seed"] = seed
                 for task, ref in reversed(found[channel]):
                     value = reading.value(ref)
-                    if value is not _GONE:
+                    if value is not GONE:
                         out[channel]["writes"].append((task, channel, value))
         return out
 
@@ -558,7 +557,7 @@ class NoveloSaver(BaseCheckpointSaver[int]):
             if thread is None:
                 return out
             talks = self._shelf.of(key, thread.created, thread.content_version)
-            reading = _Reading(self, thread, talks)
+            reading = Reading(self, thread, talks)
             for entry in self.memory.thread(thread_id, owner=owner).messages(hidden=hidden):
                 if not entry.deleted:
                     kept = reading.of_entry(entry)
@@ -617,66 +616,6 @@ class NoveloSaver(BaseCheckpointSaver[int]):
             return 1
         return int(str(current).partition(".")[0]) + 1
 
-    # ------------------------------------------------------------------------------------------ awaited
-    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """See `get_tuple`."""
-        return await threaded(self.get_tuple, config)
-
-    async def alist(
-        self,
-        config: RunnableConfig | None,
-        *,
-        filter: dict[str, Any] | None = None,
-        before: RunnableConfig | None = None,
-        limit: int | None = None,
-    ) -> AsyncIterator[CheckpointTuple]:
-        """See `list`."""
-        rows = self.list(config, filter=filter, before=before, limit=limit)
-        while (found := await threaded(next, rows, None)) is not None:
-            yield found
-
-    async def aput(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> RunnableConfig:
-        """See `put`."""
-        return await threaded(self.put, config, checkpoint, metadata, new_versions)
-
-    async def aput_writes(
-        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
-    ) -> None:
-        """See `put_writes`."""
-        await threaded(self.put_writes, config, writes, task_id, task_path)
-
-    async def aget_delta_channel_history(
-        self, *, config: RunnableConfig, channels: Sequence[str]
-    ) -> Mapping[str, DeltaChannelHistory]:
-        """See `get_delta_channel_history`."""
-        return await threaded(self.get_delta_channel_history, config=config, channels=channels)
-
-    async def atranscript(self, thread_id: str, *, owner: str = "", hidden: bool = False) -> Any:
-        """See `transcript`."""
-        return await threaded(self.transcript, thread_id, owner=owner, hidden=hidden)
-
-    async def adelete_thread(self, thread_id: str, *, owner: str = "") -> None:
-        """See `delete_thread`."""
-        await threaded(self.delete_thread, thread_id, owner=owner)
-
-    async def adelete_for_runs(self, run_ids: Sequence[str], *, owner: str | None = None) -> None:
-        """See `delete_for_runs`."""
-        await threaded(self.delete_for_runs, run_ids, owner=owner)
-
-    async def acopy_thread(self, source_thread_id: str, target_thread_id: str, *, owner: str = "") -> None:
-        """See `copy_thread`."""
-        await threaded(self.copy_thread, source_thread_id, target_thread_id, owner=owner)
-
-    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest", owner: str = "") -> None:
-        """See `prune`."""
-        await threaded(self.prune, thread_ids, strategy=strategy, owner=owner)
-
     # ------------------------------------------------------------------------------------------ places
     def _place(self, config: RunnableConfig) -> _Place:
         wanted = config["configurable"]
@@ -684,95 +623,6 @@ class NoveloSaver(BaseCheckpointSaver[int]):
         ns, name = wanted.get("checkpoint_ns") or "", wanted.get("checkpoint_id") or None
         key = self._keys.get((owner, thread_id), lambda: self.memory.store.key_of(owner, thread_id))
         return _Place(key, owner, thread_id, ns, name)
-
-
-_GONE: Any = object()  # a value that was removed for good
-
-
-class _Reading:
-    """Values of one snapshot as a graph gets them."""
-
-    def __init__(self, saver: NoveloSaver, thread: ThreadRow, talks: Talks) -> None:
-        self._saver, self._thread, self._talks = saver, thread, talks
-        self._lists: dict[int, list[int]] = {}
-
-    def values(self, refs: dict[str, Ref]) -> dict[str, Any]:
-        """All channel values of a checkpoint, less those that were removed for good."""
-        self.prepare(list(refs.values()))
-        found = {channel: self.value(ref) for channel, ref in refs.items()}
-        return {channel: value for channel, value in found.items() if value is not _GONE}
-
-    def prepare(self, refs: list[Ref]) -> None:
-        """Read the messages of many lists at once."""
-        wanted: set[int] = set()
-        for ref in refs:
-            if not isinstance(ref, (Inline, Kept, Cut)):
-                self._lists[id(ref)] = places = self._saver._store.places(self._thread.key, ref)
-                wanted.update(places)
-        self._read(wanted)
-
-    def value(self, ref: Ref) -> Any:
-        """One value."""
-        if isinstance(ref, Inline):
-            return _GONE if ref.type == stored.GONE else self._saver._codec.load(ref.type, ref.body)
-        if isinstance(ref, (Kept, Cut)):
-            if isinstance(ref, Cut):
-                value = self._saver._store.filled(self._thread.key, ref)
-            else:
-                value = self._saver._store.values(self._thread.key, [ref.number])[ref.number]
-            return _GONE if value.type == stored.GONE else self._saver._codec.load(value.type, value.body or b"")
-        places = self._lists.get(id(ref))
-        if places is None:
-            places = self._saver._store.places(self._thread.key, ref)
-            self._read(set(places))
-        out = self._talks.copies(places, ref.runs if isinstance(ref, Places) else None)
-        if ref.wrap == SINGLE:
-            return out[0] if out else _GONE
-        return _DeltaSnapshot(out) if ref.wrap == SNAPSHOT else out
-
-    def _read(self, places: set[int]) -> None:
-        missing = sorted(places - self._talks.pristine.keys())
-        entries: list[int] = []
-        for place in missing:
-            if place >= 0:
-                entries.append(place)
-                continue
-            value = self._saver._store.values(self._thread.key, [-place])[-place]
-            if value.entry is not None and value.body is None:
-                self._read({value.entry})
-                self._talks.became[place] = value.entry
-                self._talks.pristine[place] = self._talks.pristine[value.entry]
-            elif value.entry is not None:
-                self._talks.aside.add(place)
-                self._talks.pristine[place] = self._loaded(value)
-            else:
-                self._talks.pristine[place] = self._loaded(value)
-        for first, count in _stretches(entries):
-            while count:
-                for entry in self._saver.memory.store.range(self._thread, first, count, hidden=True):
-                    self.of_entry(entry)
-                    first, count = entry.position + 1, count - 1
-
-    def of_entry(self, entry: StoredEntry) -> Pristine | None:
-        """The message of an entry of the transcript."""
-        if entry.position in self._talks.pristine:
-            return self._talks.pristine[entry.position]
-        made: Pristine | None = None
-        number = entry.message.meta.get("value")
-        if isinstance(number, int) and not entry.deleted:
-            made = self._loaded(self._saver._store.values(self._thread.key, [number])[number])
-        if made is None and not entry.deleted:
-            made = Pristine(to_langchain(entry.message))
-        self._talks.pristine[entry.position] = made
-        return made
-
-    def _loaded(self, value: stored.Value) -> Pristine | None:
-        if value.type == stored.GONE or value.body is None:
-            return None
-        message = self._saver._codec.load(value.type, value.body)
-        if not isinstance(message, BaseMessage):
-            raise StorageCorrupt("a value that should be a message is none: restore a backup")
-        return Pristine(message)
 
 
 def _note(talks: Talks, value: Blob | Talk, noted: _Noted, places: Sequence[int]) -> None:
@@ -792,15 +642,6 @@ def _json(known: CheckpointMetadata) -> str:
         return msgspec.json.encode(known).decode()
     except (TypeError, ValueError):
         return json.dumps(known, ensure_ascii=False, default=str).encode("utf-8", "ignore").decode()
-
-
-def _stretches(positions: list[int]) -> Iterator[tuple[int, int]]:
-    """Positions in order as (first, how many)."""
-    start = 0
-    for i in range(1, len(positions) + 1):
-        if i == len(positions) or positions[i] != positions[i - 1] + 1:
-            yield positions[start], i - start
-            start = i
 
 
 def _in_order(written: Sequence[stored.Written]) -> list[stored.Written]:
