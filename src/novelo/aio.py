@@ -20,7 +20,6 @@ from typing import Any, TypeVar
 import anyio
 import anyio.to_thread
 
-from novelo.formats.reply import StreamReader
 from novelo.memory import Memory
 from novelo.stores.base import Begun
 from novelo.thread import Thread
@@ -176,8 +175,7 @@ class AsyncTurn(_Awaited):
     async def stream(self, chunks: AsyncIterable[Any]) -> AsyncIterator[str]:
         """Passes on the text of a streamed answer, and stores the answer when the stream ends."""
         turn = self._inner
-        turn._open()
-        reader = turn._stream = StreamReader()
+        reader = turn.begin_stream()
         kept_at = time.monotonic()
         async for chunk in chunks:
             text = reader.read(chunk)

@@ -65,6 +65,7 @@ class LiveTurn:
         self._purpose = "reply"
         self._shrunk = False
         self._last: Message | None = None
+        self._spent: list[Call] = []  # calls whose answer broke off, not in the ledger yet
 
     # ------------------------------------------------------------------------------------------ begin and end
     def __enter__(self) -> LiveTurn:
@@ -112,6 +113,7 @@ class LiveTurn:
         entries = []
         if self._stream is not None:
             partial = self._stream.message(partial=True)
+            self._broke_off(self._stream, partial)
             self._stream = None
             if not is_blank(partial):
                 entries.append(self._entry(partial))
@@ -301,8 +303,7 @@ class LiveTurn:
         What had come is stored, marked partial, when the stream breaks or the caller goes away; a killed process loses
         at most the last two seconds.
         """
-        self._open()
-        reader = self._stream = StreamReader()
+        reader = self.begin_stream()
         kept_at = time.monotonic()
         for chunk in chunks:
             text = reader.read(chunk)
@@ -315,6 +316,18 @@ class LiveTurn:
             if text:
                 yield text
         self._finish(reader)
+
+    def begin_stream(self) -> StreamReader:
+        """Read an answer in chunks; one that was begun before and broke off is in the ledger."""
+        self._open()
+        if self._stream is not None:
+            self._broke_off(self._stream, self._stream.message(partial=True))
+        self._stream = StreamReader()
+        return self._stream
+
+    def _broke_off(self, reader: StreamReader, partial: Message) -> None:
+        if not is_blank(partial) or reader.usage is not None:
+            self._spent.append(self._call(reader.usage, reader.model, partial))
 
     def keep_draft(self) -> None:
         """Renew the lease, and keep what was streamed so far."""
@@ -398,10 +411,11 @@ class LiveTurn:
         begun = self._open()
         state = self._state if self._state is not None and self._state != self._given_state else None
         try:
-            self.thread.append_step(begun, entries, close, state, calls, self.context)
+            self.thread.append_step(begun, entries, close, state, [*self._spent, *calls], self.context)
         except (LeaseLost, ThreadErased):
             self._let_go()
             raise
+        self._spent = []
         if state is not None:
             self._given_state, self._state = state, dict(state)
 

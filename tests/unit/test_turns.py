@@ -249,6 +249,37 @@ def test_a_client_that_goes_away_leaves_a_partial_answer(memory):
     assert [t.status for t in thread.turns()] == ["interrupted", "done"]
 
 
+def test_a_broken_stream_is_in_the_ledger(memory):
+    """It was paid for: what was sent and what came is counted, once for each answer that began, and limits see it."""
+    thread = memory.thread("t")
+
+    def breaks(*pieces):
+        yield from pieces
+        raise ConnectionError
+
+    for _ in range(2):
+        with pytest.raises(ConnectionError), thread.turn("q") as turn:
+            turn.messages()
+            list(turn.stream(breaks("half an ", "answer")))
+    assert [(c.purpose, c.estimated, c.input > 0, c.output > 0) for c in thread.usage()] == [
+        ("reply", True, True, True)
+    ] * 2
+    with thread.turn("q") as turn:
+        turn.messages()
+        with pytest.raises(ConnectionError):
+            list(turn.stream(breaks("half")))
+        turn.messages()
+        assert "".join(turn.stream(iter(["whole"]))) == "whole"
+    assert (
+        thread.usage().total.calls == 4
+        and memory.store.spent(thread.key, "", 0.0).tokens == thread.usage().total.tokens
+    )
+    with pytest.raises(ConnectionError), thread.turn("q") as turn:
+        turn.messages()
+        list(turn.stream(breaks()))  # nothing came, nothing is known to have been spent
+    assert thread.usage().total.calls == 4
+
+
 def test_a_stream_is_stored_when_it_ends(memory):
     """A stream that came whole is an answer like any other, with its usage in the ledger."""
     thread = memory.thread("t")
