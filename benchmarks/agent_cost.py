@@ -85,9 +85,8 @@ def main() -> int:
     given = parser.parse_args()
     early, late, state, said = turns(given.turns)
     more = added(given.turns)
-    print(
-        f"a turn with prune_state: {early:.2f} ms early, {late:.2f} ms at {given.turns} turns; state {state}, transcript {said}"
-    )
+    print(f"a turn with prune_state: {early:.2f} ms early, {late:.2f} ms at {given.turns} turns")
+    print(f"messages in the state {state}, in the transcript {said}")
     print(f"ratio {late / early:6.2f}  (at most {LATE})")
     print(f"added to a model call at {given.turns} turns {more:6.2f} ms  (at most {ADDED_MS})")
     return int(late / early > LATE or more > ADDED_MS)
