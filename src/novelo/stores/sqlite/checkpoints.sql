@@ -39,6 +39,15 @@ WITH RECURSIVE line (parent, start, stop) AS (
 )
 SELECT start, stop FROM line WHERE start < stop;
 
+-- ancestors --
+-- A checkpoint and those before it.
+WITH RECURSIVE line (id, parent) AS (
+  SELECT id, parent FROM checkpoints WHERE thread = ?1 AND ns = '' AND id = ?2
+  UNION ALL
+  SELECT c.id, c.parent FROM line JOIN checkpoints c ON c.thread = ?1 AND c.ns = '' AND c.id = line.parent
+)
+SELECT id FROM line;
+
 -- of_namespace --
 -- Checkpoints of a namespace, newest first. Each key of a filter comes as a JSON path for the key itself, one for a key
 -- with dots as a way into nested values, and the value.
