@@ -116,6 +116,42 @@ def test_back_to_the_branch_that_was_left(path):
         assert texts(saver.transcript("t")) == ["one", "echo 1: one", "two", "echo 3: two", "three", "echo 5: three"]
 
 
+def test_back_to_a_branch_that_took_a_message_up(path):
+    """A run that says its input again keeps the message that another branch said first, also when it is gone back to.
+
+    And a third branch that never had it does not show it.
+    """
+    with opened(path) as saver:
+        graph = echo(saver)
+        say(graph, "one")
+        graph.invoke({"messages": [HumanMessage("two", id="2")]}, config())
+        asked = next(s for s in graph.get_state_history(config()) if s.metadata["source"] == "input")
+        after_one = next(s for s in graph.get_state_history(config()) if len(s.values["messages"]) == 2 and not s.next)
+        graph.invoke(None, asked.config)  # says "two" again
+        again = graph.get_state(config()).config
+        expected = ["one", "echo 1: one", "two", "echo 3: two"]
+        assert texts(saver.transcript("t")) == expected
+        graph.invoke({"messages": [HumanMessage("other")]}, after_one.config)
+        assert texts(saver.transcript("t")) == ["one", "echo 1: one", "other", "echo 3: other"]
+        say(graph, "three", again)
+        assert texts(saver.transcript("t")) == [*expected, "three", "echo 5: three"]
+
+
+def test_a_message_of_another_branch_in_other_words(path):
+    """A message with the id of one that only a branch that was left had said is one of its own in the transcript."""
+    with opened(path) as saver:
+        graph = echo(saver)
+        say(graph, "one")
+        early = graph.get_state(config()).config
+        graph.invoke({"messages": [HumanMessage("two", id="2")]}, config())
+        late = graph.get_state(config()).config
+        graph.invoke({"messages": [HumanMessage("two, please", id="2")]}, early)
+        assert texts(saver.transcript("t")) == ["one", "echo 1: one", "two, please", "echo 3: two, please"]
+        say(graph, "three", late)
+        assert texts(saver.transcript("t")) == ["one", "echo 1: one", "two", "echo 3: two", "three", "echo 5: three"]
+        assert len(saver.transcript("t", hidden=True)) == 8
+
+
 def test_replay_of_a_step(path):
     """Replaying from a checkpoint without input runs the rest of it again, in a branch."""
     with opened(path) as saver:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from hashlib import blake2b
 from itertools import takewhile
 from typing import Any, NamedTuple
@@ -45,6 +46,7 @@ from novelo.stores.sqlite.facts import Q as THREADS
 from novelo.stores.sqlite.facts import thread_row
 from novelo.stores.sqlite.rows import from_row, verify
 from novelo.stores.sqlite.store import SQLiteStore
+from novelo.stores.sqlite.walk import hidden_between
 
 LIST_TYPE = "list"
 CUT = "cut:"  # before the type of a value whose texts stand in the transcript
@@ -78,13 +80,14 @@ class SQLiteCheckpoints:
             if own is None and newest is not None and new.parent != newest[1]:
                 self._branch(db, new, newest[1])
             number = own[0] if own else 1 if newest is None else newest[0] + 1
-            placing = _Placing(self, db, new.key)
+            placing = _Placing(self, db, new.key, new)
             for taken, said in new.replayed:
                 placing.take_up(taken, said)
             lists: dict[str, list[int]] = {}
             for channel, value in new.values.items():
                 if isinstance(value, Talk):
                     lists[channel] = placing.places(value.items, channel in new.main and new.ns == "")
+            self._show(db, new, placing)
             start, stop = placing.append(new.now)
             self._shorten(db, new, placing)
             self._write_late(db, new, of_parent)
@@ -146,11 +149,56 @@ class SQLiteCheckpoints:
                 "this checkpoint was not stored: read the state, then run again",
                 newest=newest,
             )
-        old = merged(list(db.execute(Q["line"], (new.key, newest))))
-        line = merged(list(db.execute(Q["line"], (new.key, new.parent))))
+        old, line = self._said(db, new, newest, new.parent), self._said(db, new, new.parent, newest)
         for ranges, on in ((without(old, line), True), (without(line, old), False)):
             if ranges:
                 self.store._hide(db, new.key, ranges, new.now, on)
+
+    def _said(self, db: apsw.Connection, new: NewCheckpoint, end: str, other: str) -> list[tuple[int, int]]:
+        """Positions of what was said on the line to a checkpoint.
+
+        It is what its checkpoints added to the transcript, and what their states hold since the line left the one to
+        another checkpoint: a message may have been said in a third branch first, and stands there.
+        """
+        out = list(db.execute(Q["line"], (new.key, end)))
+        shared = {row[0] for row in db.execute(Q["ancestors"], (new.key, other))}
+        at: str | None = end
+        while at is not None:
+            row = next(iter(db.execute(Q["by_id"], (new.key, new.ns, at))), None)
+            if row is None:
+                break
+            found = read_checkpoint(new.key, row)
+            out += self._entries_of(db, new, found)
+            at = None if at in shared else found.parent
+        return merged(out)
+
+    def _entries_of(self, db: apsw.Connection, new: NewCheckpoint, found: Checkpoint) -> Iterator[tuple[int, int]]:
+        """The entries of the transcript that a state holds."""
+        for channel, ref in found.values.items():
+            if channel in new.main and isinstance(ref, (Places, LongList)):
+                runs = ref.runs if isinstance(ref, Places) else runs_of(self._places(db, new.key, ref))
+                yield from self._positions(db, new.key, runs)
+
+    def _show(self, db: apsw.Connection, new: NewCheckpoint, placing: _Placing) -> None:
+        """What a state takes up from a branch that was left is said in this one too."""
+        main = [v for channel, v in new.values.items() if isinstance(v, Talk) and channel in new.main and not new.ns]
+        taken: list[Runs] = [runs_of([i for i in value.items if isinstance(i, int)], value.runs) for value in main]
+        if not any(taken) or not placing.thread.hidden:
+            return
+        shown = merged([piece for runs in taken for piece in self._positions(db, new.key, runs)])
+        if ranges := without(shown, placing.before):
+            self.store._hide(db, new.key, ranges, new.now, False)
+
+    def _positions(self, db: apsw.Connection, key: bytes, runs: Runs) -> Iterator[tuple[int, int]]:
+        """The entries that a list is made of, also where it holds another version of one."""
+        for first, count in zip(runs[::2], runs[1::2], strict=True):
+            if first >= 0:
+                yield first, first + count
+                continue
+            for place in range(first, first - count, -1):
+                entry = self._value(db, key, -place).entry
+                if entry is not None:
+                    yield entry, entry + 1
 
     def _former(self, db: apsw.Connection, new: NewCheckpoint, start: int, stop: int) -> tuple[int, int]:
         """What the checkpoint that is replaced had added stays of its line."""
@@ -539,8 +587,10 @@ class _Task(NamedTuple):
 class _Placing:
     """Finding a place for messages, inside of one transaction."""
 
-    def __init__(self, owner: SQLiteCheckpoints, db: apsw.Connection, key: bytes) -> None:
-        self.owner, self.db, self.key = owner, db, key
+    def __init__(
+        self, owner: SQLiteCheckpoints, db: apsw.Connection, key: bytes, new: NewCheckpoint | None = None
+    ) -> None:
+        self.owner, self.db, self.key, self._new = owner, db, key, new
         self._found: tuple[ThreadRow, float] | None = None
         self.new: list[Said] = []
         self.by_hash: dict[bytes, int] = {}  # of messages with an id that were placed in this transaction
@@ -554,6 +604,17 @@ class _Placing:
             assert found is not None
             self._found = found[0], found[2]
         return self._found[0]
+
+    @cached_property
+    def before(self) -> list[tuple[int, int]]:
+        """The entries that the state held that this one follows."""
+        new = self._new
+        if new is None:
+            return []
+        row = next(iter(self.db.execute(Q["by_id"], (new.key, new.ns, new.parent))), None)
+        if row is None:
+            return []
+        return merged(list(self.owner._entries_of(self.db, new, read_checkpoint(new.key, row))))
 
     @property
     def head(self) -> int:
@@ -582,22 +643,35 @@ class _Placing:
         return self._append(said, value) if main else self._aside(said)
 
     def _there(self, said: Said, name: str, main: bool) -> int | None:
-        """Where the same message stands in the transcript already; another one of its id gets a version of its own."""
+        """Where the same message stands in the transcript already.
+
+        Another one of its id gets a version of its own, if that was said on this line and in no branch that was left.
+        """
+        others: list[int] = []
         for key, _, high in self.owner.store._segments(self.db, self.thread):
-            row = next(iter(self.db.execute(THREADS["position_of_id"], (key, name, high))), (None,))
-            if row[0] is None:
-                continue
-            position = int(row[0])
-            entry = from_row(key, next(iter(self.db.execute(THREADS["entry_at"], (key, position)))))
-            if entry.deleted or self._same(said, entry.message):
-                if main and self.thread.hidden:
-                    self.owner.store._hide(self.db, self.key, [(position, position + 1)], self.thread.updated, False)
-                return position
-            return -self.owner._keep(self.db, self.key, said.blob, position)
+            rows: list[tuple[int]] = list(self.db.execute(THREADS["positions_of_id"], (key, name, high)))
+            for (position,) in rows:
+                entry = from_row(key, next(iter(self.db.execute(THREADS["entry_at"], (key, position)))))
+                if entry.deleted or self._same(said, entry.message):
+                    if main and self.thread.hidden:
+                        self.owner.store._hide(
+                            self.db, self.key, [(position, position + 1)], self.thread.updated, False
+                        )
+                    return position
+                others.append(position)
+        found = next((position for position in others if not main or self._is_of_line(position)), None)
+        if found is not None:
+            return -self.owner._keep(self.db, self.key, said.blob, found)
         for i, one in enumerate(self.new):  # another one of its id in the same state
             if one.entry.message.id == name:
                 return -self.owner._keep(self.db, self.key, said.blob, self.thread.head + i)
         return None
+
+    def _is_of_line(self, position: int) -> bool:
+        """Whether an entry is shown, or hidden by hand and still in the state."""
+        if not self.thread.hidden or not hidden_between(self.db, self.key, position, position + 1):
+            return True
+        return any(start <= position < stop for start, stop in self.before)
 
     def _same(self, said: Said, there: Any) -> bool:
         number = there.meta.get("value")

@@ -31,13 +31,25 @@ UPDATE checkpoints SET body = ?4,
 WHERE thread = ?1 AND ns = ?2 AND number = ?3;
 
 -- line --
--- What a checkpoint and those before it added to the transcript.
+-- What a checkpoint and those before it added to the transcript. The index is named: left to itself SQLite reads the whole
+-- thread for each step.
 WITH RECURSIVE line (parent, start, stop) AS (
   SELECT parent, start, stop FROM checkpoints WHERE thread = ?1 AND ns = '' AND id = ?2
   UNION ALL
-  SELECT c.parent, c.start, c.stop FROM line JOIN checkpoints c ON c.thread = ?1 AND c.ns = '' AND c.id = line.parent
+  SELECT c.parent, c.start, c.stop FROM line CROSS JOIN checkpoints c INDEXED BY checkpoints_by_id
+    ON c.thread = ?1 AND c.ns = '' AND c.id = line.parent
 )
 SELECT start, stop FROM line WHERE start < stop;
+
+-- ancestors --
+-- A checkpoint and those before it.
+WITH RECURSIVE line (id, parent) AS (
+  SELECT id, parent FROM checkpoints WHERE thread = ?1 AND ns = '' AND id = ?2
+  UNION ALL
+  SELECT c.id, c.parent FROM line CROSS JOIN checkpoints c INDEXED BY checkpoints_by_id
+    ON c.thread = ?1 AND c.ns = '' AND c.id = line.parent
+)
+SELECT id FROM line;
 
 -- of_namespace --
 -- Checkpoints of a namespace, newest first. Each key of a filter comes as a JSON path for the key itself, one for a key

@@ -149,6 +149,10 @@ WHERE thread = ?1 AND position >= ?2 AND position < ?3 ORDER BY position LIMIT ?
 -- Where the message with an id stands; the newest if it stands twice.
 SELECT max(position) FROM entries WHERE thread = ?1 AND id = ?2 AND position < ?3;
 
+-- positions_of_id --
+-- Where messages with an id stand, the newest first.
+SELECT position FROM entries WHERE thread = ?1 AND id = ?2 AND position < ?3 ORDER BY position DESC;
+
 -- hidden_between --
 -- What stays out of contexts, of the positions from one to below another. Ranges do not overlap, so that only the last one
 -- that begins before can reach into them.
