@@ -196,6 +196,31 @@ def test_what_is_deleted_or_redacted_goes_from_every_state(path):
     assert b"4111 1111" not in data
 
 
+def test_a_masked_message_stays_in_states_that_had_it_in_other_words(path):
+    """A node has said a message anew; masked, it is masked in every state, and missing in none."""
+
+    def louder(state):
+        return {"messages": [HumanMessage(state["messages"][0].text.upper(), id="1")]}
+
+    with opened(path) as saver:
+        graph = line(saver, MessagesState, {"louder": louder})
+        graph.invoke({"messages": [HumanMessage("my password is swordfish", id="1")]}, config())
+        graph.invoke({"messages": [HumanMessage("so?", id="2")]}, config())
+        saver.memory.thread("t").redact("swordfish")
+        states = [texts(s.values["messages"]) for s in graph.get_state_history(config()) if s.values["messages"]]
+        assert {state[0] for state in states} == {"my password is [redacted]"}
+        assert [len(state) for state in states] == [2, 2, 1, 1, 1]
+        graph.invoke({"messages": [HumanMessage("and now?", id="3")]}, config())
+    with opened(path) as saver:
+        assert texts(saver.transcript("t")) == ["my password is [redacted]", "so?", "and now?"]
+        newest = saver.get_tuple(config()).checkpoint["channel_values"]["messages"]
+        assert texts(newest) == ["MY PASSWORD IS [REDACTED]", "so?", "and now?"]
+        saver.memory.thread("t").delete([0])
+        assert texts(saver.get_tuple(config()).checkpoint["channel_values"]["messages"]) == ["so?", "and now?"]
+    data = b"".join(p.read_bytes() for p in path.parent.iterdir()).lower()
+    assert b"swordfish" not in data
+
+
 class Xor:
     """A cipher for tests, never the same twice."""
 

@@ -127,7 +127,7 @@ class Changes(Background):
                     continue
                 former = from_row(key, row)  # never seal what was altered
                 for (one,) in list(db.execute(Q["sharing"], (key, position))):
-                    forget(db, one, position, former.message)
+                    forget(db, one, position, former.message, replaced=new is not None)
                 name, body = None, None
                 if new is not None:
                     made = to_row(key, row[0], row[1], new.message, row[3], row[4], row[5] / 1000)

@@ -76,14 +76,15 @@ def has_checkpoints(db: apsw.Connection, key: bytes) -> bool:
     return next(iter(db.execute(Q["any"], (key,))), None) is not None
 
 
-def forget(db: apsw.Connection, key: bytes, position: int, message: Message) -> None:
+def forget(db: apsw.Connection, key: bytes, position: int, message: Message, *, replaced: bool = False) -> None:
     """An entry's content goes: so do its other versions, and values that hold one of its texts.
 
+    Where it is replaced, states that held another version hold what the entry says from now on; else they lose it.
     The inputs of a graph, and what its tasks wrote, repeat what a user said. A value that holds such a text is emptied,
     and a state that had it comes back without that channel; of a short text only one that looks like an input is.
     """
     for (number,) in list(db.execute(Q["versions"], (key, position))):
-        db.execute(Q["gone"], (key, number))
+        db.execute(Q["as_entry" if replaced else "gone"], (key, number))
     for sign in _signs(message):
         for number, body in list(db.execute(Q["quoting_values"], (key, sign))):
             if _quotes(body, sign):

@@ -174,6 +174,12 @@ UPDATE checkpoint_values SET hash = x'', type = 'gone', body = x'',
   seal = seal('checkpoint value', thread, number, x'', 'gone', x'', entry)
 WHERE thread = ?1 AND number = ?2;
 
+-- as_entry --
+-- A version of an entry says what the entry says.
+UPDATE checkpoint_values SET hash = x'', type = 'entry', body = NULL,
+  seal = seal('checkpoint value', thread, number, x'', 'entry', NULL, entry)
+WHERE thread = ?1 AND number = ?2;
+
 -- fences --
 -- What a writer must know of a thread that it adds no message to.
 SELECT created, content_version FROM threads WHERE thread = ?1 AND status <> 'erased';
