@@ -13,14 +13,17 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
+from novelo.errors import InvalidMessage
 from novelo.facts import Fact
-from novelo.formats.langchain import from_langchain
-from novelo.integrations.langgraph._talk import Made, Print, print_of
+from novelo.formats.langchain import from_langchain, to_langchain
+from novelo.integrations.langgraph._talk import Made, Print, agree, print_of
 from novelo.memory import Memory
+from novelo.messages import Message
 from novelo.stores.base import Base, Busy, NewEntry, StoredEntry
 from novelo.summaries import Summary
 from novelo.usage import Call
@@ -32,32 +35,47 @@ SAVER_S = (25, 0.02)  # how often, and after how many seconds, it is looked whet
 class Kept:
     """One thread of a memory, as an agent's transcript."""
 
-    def __init__(self, memory: Memory, thread_id: str, owner: str, *, follows: bool = False) -> None:
+    def __init__(
+        self, memory: Memory, thread_id: str, owner: str, *, follows: bool = False, encrypted: bool = False
+    ) -> None:
         """Read nothing yet.
 
         Args:
             memory, thread_id, owner: which thread.
             follows: whether somebody else writes the transcript.
+            encrypted: whether that one keeps all texts out of it: then so do we, and it has the ledger only.
         """
-        self.memory, self.follows = memory, follows
+        self.memory, self.follows, self.encrypted = memory, follows, encrypted
         self.thread = memory.thread(thread_id, owner)
-        self._head = 0
+        self._head = self._version = 0
         self._known: dict[str, tuple[int, Print]] = {}  # id -> position, print
         self._visible: list[int] = []
+        self._said: set[str] = set()  # ids of what the model answered, which we saw before any hook
+        self._patient = True  # whether the saver writes all that a state has
         self._seen: dict[str, Print] = {}  # id -> what the state said when it was last looked at
-        self._old: frozenset[str] | None = None  # ids that were there when we came
+        # Ids that were there when we came, or when the transcript was redacted. Beside the saver what was there when we
+        # came may have been said in this very run; and its states are redacted with the transcript.
+        self._old: frozenset[str] | None = frozenset() if follows else None
 
     # ------------------------------------------------------------------------------------------ the transcript
-    def sync(self, messages: Sequence[Any]) -> None:
+    def sync(self, messages: Sequence[Any], *, last: bool = False) -> None:
         """Bring the transcript after the state's messages.
 
+        Args:
+            messages: the state's.
+            last: whether nobody comes again in this run: what a hook may have scrubbed before we saw it is awaited.
         Raises:
             NoveloError: the store cannot be written now; the next call brings it up again.
         """
+        if self.encrypted:
+            return
         self._read_on()
         named = [m for m in messages if m.id]
         now = {m.id: print_of(m) for m in named}
         late = [i for i, shape in now.items() if self._seen.get(i, shape) != shape and i not in self._known]
+        if self.follows and last and self._patient:
+            unseen = [i for i in now if i not in self._known and i not in self._said]
+            self._patient = not self._awaited(unseen)
         if self.follows and late:
             late = self._awaited(late)
         self._rewrite([m for m in named if self._was_rewritten(m.id, now[m.id])])
@@ -76,16 +94,17 @@ class Kept:
         for m in messages:
             if m.id:
                 self._seen.setdefault(m.id, print_of(m))
+                self._said.add(m.id)
 
     def _awaited(self, names: Sequence[str]) -> list[str]:
         """Wait a moment for scrubbed messages that the saver has not written yet; the ones still out."""
-        left = list(names)
+        left = [name for name in names if name not in self._known]
         for _ in range(SAVER_S[0]):
+            if not left:
+                break
             time.sleep(SAVER_S[1])
             self._read_on()
             left = [name for name in left if name not in self._known]
-            if not left:
-                break
         return left
 
     def _was_rewritten(self, name: str, now: Print) -> bool:
@@ -95,9 +114,10 @@ class Kept:
         state must not undo it.
         """
         known = self._known.get(name)
-        if known is None or known[1] == now:
+        changed = self._seen.get(name, now) != now
+        if known is None or (agree(known[1], now) and not changed):
             return False
-        return name not in (self._old or ()) or self._seen.get(name, now) != now
+        return changed or name not in (self._old or ())
 
     def _append(self, new: Sequence[NewEntry]) -> None:
         """Append without waiting: the user does."""
@@ -111,8 +131,13 @@ class Kept:
         """Read what others have appended."""
         row = self.thread.row
         head = 0 if row is None else row.head
+        version = 0 if row is None else row.content_version
         if head < self._head:  # erased, and begun again
             self._head, self._known, self._visible, self._seen = 0, {}, [], {}
+        elif version != self._version and self._head:  # something was redacted or deleted: no state may undo it
+            self._old = (self._old or frozenset()) | frozenset(self._known)
+            self._head, self._known, self._visible = 0, {}, []
+        self._version = version
         if head > self._head:
             self._note(self.thread.messages(after=self._head - 1))
         if self._old is None:
@@ -124,16 +149,22 @@ class Kept:
             if not stored.hidden and not stored.deleted:
                 self._visible.append(stored.position)
             if stored.message.id:
-                self._known[stored.message.id] = (stored.position, print_of(stored.message))
+                self._known[stored.message.id] = (stored.position, _print_of(stored.message))
 
     def _rewrite(self, changed: Sequence[Any]) -> None:
         if not changed:
             return
         row = self.thread.row
         assert row is not None
-        bodies: Any = {self._known[m.id][0]: self.memory.new_entry(from_langchain(m)) for m in changed}
-        self.memory.store.rewrite(row, bodies, time.time())
-        self.memory.store.scrub()
+        bodies: dict[int, NewEntry | None] = {}
+        for m in changed:
+            with suppress(InvalidMessage):  # the saver keeps what we have no form for, and tells its text
+                bodies[self._known[m.id][0]] = self.memory.new_entry(from_langchain(m))
+        if bodies:
+            self.memory.store.rewrite(row, bodies, time.time())
+            self.memory.store.scrub()
+            row = self.thread.row
+            self._version = self._version if row is None else row.content_version
         for m in changed:
             self._known[m.id] = (self._known[m.id][0], print_of(m))
 
@@ -148,6 +179,8 @@ class Kept:
     # ------------------------------------------------------------------------------------------ the summary
     def load(self) -> Made | None:
         """The thread's summary in positions of a list of the visible messages."""
+        if self.encrypted:
+            return None
         self._read_on()
         found = self.thread.summary
         if found is None:
@@ -159,17 +192,22 @@ class Kept:
         return Made(_moved(found, lambda position: bisect_left(visible, position)), prints)
 
     def place(self, messages: Sequence[Any], offset: int, upto: int) -> Place | None:
-        """How positions of a list are told in the transcript; None if that does not have all of them yet.
+        """How positions of a list are told in the transcript; None if that does not have all of them, word for word.
 
         Args:
             messages: the list.
             offset: how many messages had been pruned before it.
             upto: the index up to which they are asked for.
         """
+        if self.encrypted:
+            return None
         self._read_on()
         known = [self._known.get(m.id) for m in messages]
         visible, head = list(self._visible), self._head
-        if None in known[: max(0, upto)] or offset > len(visible):
+        if offset > len(visible) or not all(
+            one is not None and agree(one[1], print_of(m))
+            for one, m in zip(known[: max(0, upto)], messages, strict=False)
+        ):
             return None
 
         def position(at: int) -> int:
@@ -177,6 +215,15 @@ class Kept:
             return found[0] if found is not None else visible[at] if 0 <= at < len(visible) else head
 
         return position
+
+    def words(self, source: str) -> Summary | None:
+        """The summary of this source, as the thread still has it; None where what it was made from is gone."""
+        row = None if self.encrypted else self.thread.row
+        if row is None:
+            return None
+        active = self.memory.store.summary(row)
+        found = [active] if active is not None and active.source == source else self.thread.compactions()
+        return next((one for one in reversed(found) if one.source == source and one.text), None)
 
     def base(self, upto: int) -> Base | None:
         """What must still stand when a summary of the entries below a position is swapped in."""
@@ -194,6 +241,12 @@ class Kept:
             return False
         self.memory.store.note_calls(self.thread.key, calls, time.time())
         return True
+
+
+def _print_of(stored: Message) -> Print:
+    """The print of a message of ours as LangChain spells it; of what we have no whole form for only its text."""
+    plain = print_of(stored)
+    return plain if plain[2] is not None or "value" in stored.meta else print_of(to_langchain(stored))
 
 
 def end_of(place: Place, upto: int) -> int:

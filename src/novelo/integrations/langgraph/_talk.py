@@ -17,23 +17,59 @@ from typing import Any, NamedTuple
 import msgspec
 
 from novelo.context.manifest import Manifest
+from novelo.messages import Message
 from novelo.summaries import Summary
 from novelo.usage import Call
 
-Print = tuple[str | None, int]
+Print = tuple[str | None, int, int | None]
 CALLS = 10_000  # rows of the ledger that a process keeps of one thread, without a memory
 TALKS = 1000  # threads that a process keeps something of
 STATE = "novelo_memory"  # the field of the state in which a pruned thread carries its summary
 
 
 def print_of(message: Any) -> Print:
-    """By what a message, LangChain's or ours, is recognised: its id and its text."""
-    content = message.content
-    return message.id, hash(content or "") if content is None or isinstance(content, str) else 0
+    """By what a message, LangChain's or ours, is recognised: its id, its text, and its parts and calls.
+
+    Parts and calls are told of LangChain's only: ours spell them in another way.
+    """
+    content, calls = message.content, message.tool_calls if hasattr(message, "tool_calls") else ()
+    plain = content is None or isinstance(content, str)
+    text = hash(_sound(content or "")) if plain else 0
+    if isinstance(message, Message):
+        return message.id, text, None if calls or not plain else 0
+    return message.id, text, _hash([() if plain else content, calls]) if calls or not plain else 0
+
+
+def agree(one: Print | None, other: Print) -> bool:
+    """Whether two prints are of the same message, as far as both tell."""
+    return one is not None and one[:2] == other[:2] and (one[2] == other[2] or None in (one[2], other[2]))
+
+
+def _sound(text: str) -> str:
+    """A text as it is stored: halves of surrogate pairs are replaced."""
+    try:
+        text.isascii() or text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def _hash(value: Any) -> int:
+    if isinstance(value, Mapping):
+        return hash(frozenset((name, _hash(item)) for name, item in value.items()))
+    if isinstance(value, (list, tuple)):
+        return hash(tuple(map(_hash, value)))
+    try:
+        return hash(value)
+    except TypeError:
+        return hash(repr(value))
 
 
 class Carried(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a pruned state carries: how many messages are gone from it, and the summary that stands for them."""
+    """What a pruned state carries: how many messages are gone from it, and the summary that stands for them.
+
+    With a memory the summary's words stand there only, where they go when what they tell of is deleted or masked.
+    """
 
     pruned: int = 0
     summary: Summary | None = None
@@ -43,6 +79,23 @@ def carried(state: Any) -> Carried:
     """What the state of a graph carries; nothing where it was never pruned."""
     told = state.get(STATE) if isinstance(state, Mapping) else None
     return msgspec.json.decode(told, type=Carried) if isinstance(told, str) and told else Carried()
+
+
+def wordless(summary: Summary) -> Summary:
+    """A summary less all that it says."""
+    blank = [tuple(msgspec.structs.replace(f, text="") for f in facts) for facts in (summary.facts, summary.lost)]
+    return msgspec.structs.replace(summary, text="", focus="", facts=blank[0], lost=blank[1])
+
+
+def worded(summary: Summary, words: Summary | None) -> Summary | None:
+    """A summary with the words that stand in the memory; None if they do not stand there any more."""
+    if words is None or (len(words.facts), len(words.lost)) != (len(summary.facts), len(summary.lost)):
+        return None
+    facts, lost = (
+        tuple(msgspec.structs.replace(fact, text=said.text) for fact, said in zip(*both, strict=True))
+        for both in ((summary.facts, words.facts), (summary.lost, words.lost))
+    )
+    return msgspec.structs.replace(summary, text=words.text, focus=words.focus, facts=facts, lost=lost)
 
 
 class Made(NamedTuple):
@@ -93,7 +146,7 @@ class Talk:
             return False
         upto = made.summary.upto - told.pruned
         return upto < len(messages) and all(
-            made.prints.get(at + told.pruned) == print_of(messages[at]) for at in range(begin, upto)
+            agree(made.prints.get(at + told.pruned), print_of(messages[at])) for at in range(begin, upto)
         )
 
 

@@ -48,11 +48,23 @@ from novelo.events import CompactionEvent, OnCompaction
 from novelo.formats.langchain import from_langchain, to_langchain
 from novelo.integrations.langgraph._chat import SILENT, Asked, model_name, provider_of
 from novelo.integrations.langgraph._kept import Kept, end_of
-from novelo.integrations.langgraph._talk import STATE, Carried, Made, Talk, Talks, carried, print_of, shifted
+from novelo.integrations.langgraph._talk import (
+    STATE,
+    Carried,
+    Made,
+    Talk,
+    Talks,
+    carried,
+    print_of,
+    shifted,
+    worded,
+    wordless,
+)
 from novelo.memory import Memory
 from novelo.messages import Message
 from novelo.models.failures import is_overflow, shorter
 from novelo.protocol import dialect
+from novelo.stores.base import Base
 from novelo.summaries import Summary
 from novelo.tokens import Correction, TextCounter, count_message
 from novelo.tokens import counter as counter_of
@@ -223,7 +235,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
         self._synced(talk, request.state)
         if talk.kept is not None and request.messages and isinstance(request.messages[-1], HumanMessage):
             talk.kept.memory.within_limits(talk.kept.thread)  # a turn that has begun is brought to its end
-        call = _Call(talk, request, carried(request.state), time.monotonic())
+        call = _Call(talk, request, self._carried(talk, request.state), time.monotonic())
         self._compose(call, self.policy)
         return call
 
@@ -339,20 +351,39 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
         talk = self._talks.get(thread_id, owner, inside)
         if self.memory is not None and thread_id is not None and talk.kept is None:
             with talk.lock:
-                talk.kept = talk.kept or Kept(self.memory, thread_id, owner, follows=_same(saver, self.memory))
+                follows = _same(saver, self.memory)
+                talk.kept = talk.kept or Kept(
+                    self.memory, thread_id, owner, follows=follows, encrypted=follows and saver.encrypted
+                )
                 try:
                     talk.made = None if talk.inner else talk.kept.load()
                 except NoveloError as error:
                     log.warning("a thread's summary cannot be read: %s", type(error).__name__)
         return talk
 
-    def _synced(self, talk: Talk, state: Any) -> bool:
+    def _carried(self, talk: Talk, state: Any) -> Carried:
+        """What the state carries; a summary whose messages were deleted or masked since is not used any more."""
+        told, kept = carried(state), _kept_of(talk)
+        if not told.pruned or kept is None:
+            return told
+        try:
+            with talk.lock:
+                if talk.made is not None and kept.words(talk.made.summary.source) is None:
+                    talk.made = None
+                if told.summary is not None:
+                    told = Carried(told.pruned, worded(told.summary, kept.words(told.summary.source)))
+        except NoveloError as error:
+            log.warning("a thread's summary cannot be read: %s", type(error).__name__)
+            return Carried(told.pruned)
+        return told
+
+    def _synced(self, talk: Talk, state: Any, *, last: bool = False) -> bool:
         """Bring the transcript after the state; whether it is."""
         if talk.kept is None or talk.inner:
             return talk.kept is None
         with talk.lock:
             try:
-                talk.kept.sync(state["messages"])
+                talk.kept.sync(state["messages"], last=last)
                 return True
             except NoveloError as error:
                 log.warning("a transcript is behind its state, and is brought up later: %s", type(error).__name__)
@@ -406,7 +437,8 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
             made = plan(source, self._stage, base, count, window=window, masks=masks_of(self.policy))
             if made is None:
                 return
-        kept: Kept | None = None if talk.inner else talk.kept
+            kept = _kept_of(talk)
+            stood_on = None if kept is None else kept.base(0)
         place = stands_on = None
         for _ in range(WRITTEN_S[0] if kept is not None and kept.follows else 1):  # the saver writes behind the run
             with talk.lock:
@@ -415,6 +447,8 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
             if kept is None or place is not None:
                 break
             time.sleep(WRITTEN_S[1])
+        if stood_on is not None and stands_on is not None and not _same_base(stood_on, stands_on):
+            raise ModelFailed("another summary came first, or what it was to be made from was changed")
         calls: list[Call] = []
         started, before = time.time(), {"messages_before": len(made.entries)}
         before["tokens_before"] = sum(max(0, e.tokens) for e in made.entries)
@@ -474,7 +508,7 @@ class _Keeping(MemoryMiddleware):
     def after_agent(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """Bring the transcript after the state."""
         talk = self._talk(runtime)
-        self._synced(talk, state)
+        self._synced(talk, state, last=True)
         try:
             self._flush(talk)
         except NoveloError as error:
@@ -494,7 +528,7 @@ class _Pruning(_Keeping):
         talk, messages = self._talk(runtime), state["messages"]
         if not self._synced(talk, state):
             return None
-        told = carried(state)
+        told = self._carried(talk, state)
         if self._stage is None:
             gone = self._left_out(messages)
             return {"messages": [RemoveMessage(id=messages[at].id) for at in gone]} if gone else None
@@ -507,7 +541,12 @@ class _Pruning(_Keeping):
         gone = [i for i in range(begin, min(end, len(messages) - 1)) if messages[i].id]
         if not gone or len(gone) != end - begin:
             return None
-        kept = Carried(told.pruned + len(gone), shifted(summary, told.pruned))
+        whole = shifted(summary, told.pruned)
+        if _kept_of(talk) is not None:
+            if talk.kept.words(summary.source) is None:
+                return None  # another process would not find them
+            whole = wordless(whole)
+        kept = Carried(told.pruned + len(gone), whole)
         removed = [RemoveMessage(id=messages[at].id) for at in gone]
         return {"messages": removed, STATE: msgspec.json.encode(kept).decode()}
 
@@ -581,6 +620,17 @@ def _names(runtime: Any) -> tuple[str | None, str, str, Any]:
         inside,
         chosen.get(_CHECKPOINTER),
     )
+
+
+def _kept_of(talk: Talk) -> Kept | None:
+    """The memory's thread that has the talk's words; None where they are in this process and in the state only."""
+    kept: Kept | None = talk.kept
+    return None if kept is None or talk.inner or kept.encrypted else kept
+
+
+def _same_base(one: Base, later: Base) -> bool:
+    """Whether nothing came between: no other summary, and nothing that was deleted or masked."""
+    return (one.summary, one.content_version) == (later.summary, later.content_version)
 
 
 def _same(saver: Any, memory: Memory) -> bool:

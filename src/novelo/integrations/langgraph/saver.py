@@ -151,6 +151,11 @@ class NoveloSaver(Awaited):
     def _set_codec(self) -> None:
         self._codec = Codec(self.serde, self.memory)
 
+    @property
+    def encrypted(self) -> bool:
+        """Whether what is stored is encrypted, and no text stands in the transcript."""
+        return self._codec.encrypted
+
     @classmethod
     def from_conn_string(cls, conn_string: str, **options: Any) -> NoveloSaver:
         """A saver on a database of its own: a context manager, sync and async, or an object with `close()`.
