@@ -47,6 +47,21 @@ def scrub(state: Any, runtime: Any) -> Any:
     return {"messages": clean} if clean else None
 
 
+@pytest.mark.parametrize("content", [SECRET, [{"type": "text", "text": SECRET}]])
+@pytest.mark.parametrize("turns", [0, 1])
+def test_what_a_hook_scrubs_first_is_gone_beside_our_saver(tmp_path, content, turns):
+    """Before the model, and before the middleware saw it; the state keeps the message, a text or parts."""
+    with NoveloSaver.from_conn_string(f"sqlite:///{tmp_path / 'chat.db'}") as saver:
+        agent = create_agent(chat(), middleware=[MemoryMiddleware("buffer", memory=saver), scrub], checkpointer=saver)
+        for n in range(turns):
+            say(agent, f"pergunta {n}")
+        say(agent, content)
+        expected = [t for n in range(turns) for t in (f"pergunta {n}", f"echo pergunta {n}")] + ["***", "echo ***"]
+        assert texts(agent.get_state(thread("a")).values["messages"]) == expected
+        assert texts(saver.transcript("a")) == expected
+    assert SECRET.encode() not in on_disk(tmp_path)
+
+
 def test_parts_and_calls_that_were_rewritten_are_rewritten_in_the_transcript(tmp_path):
     """Parts of a content, a call's arguments: the transcript says what the state says, and no old summary is used."""
     call = {"id": "c1", "name": "lookup", "args": {"code": SECRET}}

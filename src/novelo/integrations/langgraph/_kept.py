@@ -29,7 +29,7 @@ from novelo.summaries import Summary
 from novelo.usage import Call
 
 Place = Callable[[int], int]
-SAVER_S = (25, 0.02)  # how often, and after how many seconds, it is looked whether the saver has written
+SAVER_S = (500, 0.02)  # how often, and after how many seconds, it is looked whether the saver has written
 
 
 class Kept:

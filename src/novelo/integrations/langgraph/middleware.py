@@ -74,6 +74,7 @@ from novelo.wire import WRITTEN_RESULT
 from novelo.worker import CIRCUIT, RETRY_S
 
 _CHECKPOINTER = "__pregel_checkpointer"  # how LangGraph names it in the configuration of a running node
+_DURABILITY = "__pregel_durability"
 JOBS = 4  # summaries that are being made at a time
 WRITTEN_S = (60, 0.05)  # how often, and after how many seconds, it is looked whether the saver has written a run
 log = logging.getLogger("novelo")
@@ -383,7 +384,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
             return talk.kept is None
         with talk.lock:
             try:
-                talk.kept.sync(state["messages"], last=last)
+                talk.kept.sync(state["messages"], last=last and not _writes_at_exit())
                 return True
             except NoveloError as error:
                 log.warning("a transcript is behind its state, and is brought up later: %s", type(error).__name__)
@@ -620,6 +621,15 @@ def _names(runtime: Any) -> tuple[str | None, str, str, Any]:
         inside,
         chosen.get(_CHECKPOINTER),
     )
+
+
+def _writes_at_exit() -> bool:
+    """Whether the run saves its last state only: what a hook scrubbed before that is in no checkpoint to wait for."""
+    try:
+        chosen: Any = get_config().get("configurable") or {}
+    except RuntimeError:
+        return False
+    return bool(chosen.get(_DURABILITY) == "exit")
 
 
 def _kept_of(talk: Talk) -> Kept | None:

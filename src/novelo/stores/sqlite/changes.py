@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from functools import cached_property
+from hashlib import blake2b
 from typing import Any
 
 import apsw
 import msgspec
 
 from novelo.errors import InvalidSpec, UnknownEntry
+from novelo.messages import Message, encode
 from novelo.stores.base import NewEntry, ThreadRow
 from novelo.stores.rules import (
     QUOTING,
@@ -25,6 +29,7 @@ from novelo.stores.sqlite.facts import Q, thread_row
 from novelo.stores.sqlite.rows import Facts, from_row, seal, sealed, to_row, unsealed
 from novelo.stores.sqlite.walk import hidden_between
 
+LATELY = (5000, 60.0)  # how many, and for how many seconds: a graph's background writes come within moments
 PLACES = {
     "entries": "position", "turns": "first", "calls": "number", "pins": "position", "hidden": "start",
     "summaries": "version", "work": "kind", "checkpoints": "ns, number", "checkpoint_writes": "ns, number, task",
@@ -47,6 +52,14 @@ class Changes(Background):
             found = thread_row(db, key)
         assert found is not None
         return found
+
+    @cached_property
+    def replaced(self) -> Lately:
+        """What this process has masked or removed lately.
+
+        A checkpoint that is still on its way to the disk must not bring it back.
+        """
+        return Lately()
 
     def _clear(self, db: apsw.Connection, key: bytes) -> None:
         """What an erasure on a full disk has left goes before a new thread takes the place."""
@@ -126,6 +139,7 @@ class Changes(Background):
                 if row is None or row[7] is None:
                     continue
                 former = from_row(key, row)  # never seal what was altered
+                self.replaced.note(key, former.message, position)
                 for (one,) in list(db.execute(Q["sharing"], (key, position))):
                     forget(db, one, position, former.message, replaced=new is not None)
                 name, body = None, None
@@ -163,6 +177,31 @@ class Changes(Background):
 def left_over(key: bytes) -> str:
     """The name of the note that rows of an erased thread are still there."""
     return f"left over {key.hex()}"
+
+
+class Lately:
+    """What was masked or removed a moment ago, by thread and by what it said."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[bytes, bytes], tuple[int, float]] = {}
+
+    def note(self, key: bytes, message: Message, position: int) -> None:
+        """An entry says something else from now on, or nothing."""
+        self._found[key, _words_of(message)] = (position, time.monotonic())
+        while len(self._found) > LATELY[0]:
+            del self._found[next(iter(self._found))]
+
+    def position(self, key: bytes, message: Message) -> int | None:
+        """Where a message stood that says the same; None if none did lately."""
+        if not self._found:
+            return None
+        position, at = self._found.get((key, _words_of(message)), (0, -LATELY[1]))
+        return position if time.monotonic() - at < LATELY[1] else None
+
+
+def _words_of(message: Message) -> bytes:
+    """A hash of what a message says, whatever its id and whatever we have noted beside it."""
+    return blake2b(encode(msgspec.structs.replace(message, meta={}, id=None)), digest_size=16).digest()
 
 
 def facts_of(key: bytes, facts: Facts) -> bytes:

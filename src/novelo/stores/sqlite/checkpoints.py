@@ -640,7 +640,10 @@ class _Placing:
                 place = self._append(said, value) if main else self._aside(said)
             self.by_hash[said.blob.hash] = place
             return place
-        return self._append(said, value) if main else self._aside(said)
+        if main:
+            return self._append(said, value)
+        masked = self.owner.store.replaced.position(self.key, said.entry.message)  # an input that is written late
+        return self._aside(said) if masked is None else masked
 
     def _there(self, said: Said, name: str, main: bool) -> int | None:
         """Where the same message stands in the transcript already.
@@ -652,7 +655,8 @@ class _Placing:
             rows: list[tuple[int]] = list(self.db.execute(THREADS["positions_of_id"], (key, name, high)))
             for (position,) in rows:
                 entry = from_row(key, next(iter(self.db.execute(THREADS["entry_at"], (key, position)))))
-                if entry.deleted or self._same(said, entry.message):
+                replaced = self.owner.store.replaced.position(key, said.entry.message) == position
+                if entry.deleted or replaced or self._same(said, entry.message):
                     if main and self.thread.hidden:
                         self.owner.store._hide(
                             self.db, self.key, [(position, position + 1)], self.thread.updated, False
