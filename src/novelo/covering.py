@@ -70,6 +70,7 @@ def plan(
     force: bool = False,
     upto: int | None = None,
     masks: Sequence[Redact] = (),
+    crowded: Callable[[], None] = lambda: None,
 ) -> Plan | None:
     """What the next summary has to cover; None if none is due, or there is nothing to cover.
 
@@ -84,6 +85,7 @@ def plan(
         force: whether the trigger is passed over.
         upto: cover the entries below this position, instead of what is kept says (to make a version again).
         masks: what no model may see.
+        crowded: called where what is kept reaches the trigger alone, so that no summary can get below it.
     """
     low = base.upto if base is not None else source.begin
     reader = TurnReader()
@@ -93,7 +95,7 @@ def plan(
         return None
     cut = max(low, _cut(turns, stage, count)) if upto is None else upto
     fresh = [e for e in seen if e.position >= (low if base is None else max(low, base.since))]
-    if not force and not _due(stage, fresh, cut, base, count, window):
+    if not force and not _due(stage, fresh, cut, base, count, window, crowded):
         return None
     before = frozenset(() if base is None else base.held)
     chunks = [c for c in source.around(sorted(before)) if c[0].position < turns[-1].start]
@@ -115,6 +117,7 @@ def _due(
     base: Summary | None,
     count: Callable[[Message], int],
     window: int | None,
+    crowded: Callable[[], None],
 ) -> bool:
     """Whether a summary is due by what was said since the base; what is kept anyway is no reason for one.
 
@@ -128,7 +131,10 @@ def _due(
 
     if not reached(fresh, base.tokens if base is not None and base.text else 0):
         return False
-    return not reached([e for e in fresh if e.position >= cut]) or reached([e for e in fresh if e.position < cut])
+    if not reached([e for e in fresh if e.position >= cut]):
+        return True
+    crowded()
+    return reached([e for e in fresh if e.position < cut])
 
 
 def _newer(source: Source, reader: TurnReader, low: int, seen: list[Entry]) -> list[Turn]:

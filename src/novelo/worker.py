@@ -142,6 +142,10 @@ class Compaction:
                 force=self.force or self.redo,
                 upto=upto,
                 masks=masks_of(self.policy),
+                crowded=lambda: memory.say_once(
+                    f"{self.stage}: what is kept reaches the trigger alone, so no summary gets below it; "
+                    "keep less, raise the trigger, or put a budget behind"
+                ),
             )
             return None if made is None else (made, store.base_of(row, made.upto))
 

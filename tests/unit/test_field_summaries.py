@@ -185,8 +185,8 @@ def test_a_summary_is_not_part_of_the_users_stream(talk):
     assert set(t.thread.usage().by("purpose")) == {"reply", "summary"}
 
 
-def test_a_kept_part_above_the_trigger_does_not_loop(talk):
-    """Where what is kept is above the trigger alone, passes and turns do not each cost a call (FR-44)."""
+def test_a_kept_part_above_the_trigger_does_not_loop(talk, caplog):
+    """Where what is kept is above the trigger alone, not each pass and turn costs a call, and it is told (FR-44)."""
     given = [user("Audit the bills."), says("Fine.")]
     given += [m for k in (1, 2) for m in (user(f"Bill {k}?"), says(f"Bill {k}: " + "ok, " * 700))]
     t = talk(given, *["Bills are audited."] * 9, policy="summarize:300tokens,keep=4messages")
@@ -197,6 +197,7 @@ def test_a_kept_part_above_the_trigger_does_not_loop(talk):
         say(t.thread, f"Short {k}?", f"Yes, {k}.")
         t.memory.work()
     assert len(t.model.requests) <= 2
+    assert caplog.text.count("no summary gets below it") == 1
     assert t.thread.context(policy="summarize:300tokens,keep=4messages + budget:400").tokens <= 400
 
 
