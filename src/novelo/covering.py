@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from novelo.context.draft import Source
 from novelo.context.redact import Redact
-from novelo.context.spec import Pipeline, Policy
+from novelo.context.spec import Policy, stages_of
 from novelo.context.summary import Summarize
 from novelo.languages import language_of
 from novelo.messages import Message
@@ -25,14 +25,12 @@ HELD_CALLS = 3
 
 def stage_of(policy: Policy) -> Summarize | None:
     """The stage of a policy that summarizes; None if there is none."""
-    stages = policy.stages if isinstance(policy, Pipeline) else (policy,)
-    return next((stage for stage in stages if isinstance(stage, Summarize)), None)
+    return next((stage for stage in stages_of(policy) if isinstance(stage, Summarize)), None)
 
 
 def masks_of(policy: Policy) -> tuple[Redact, ...]:
     """The stages of a policy that mask: what they mask reaches no summarizer either."""
-    stages = policy.stages if isinstance(policy, Pipeline) else (policy,)
-    return tuple(stage for stage in stages if isinstance(stage, Redact))
+    return tuple(stage for stage in stages_of(policy) if isinstance(stage, Redact))
 
 
 # ------------------------------------------------------------------------------------------------ what is covered

@@ -12,8 +12,7 @@ import msgspec
 from novelo import formats
 from novelo.context import Context, compose_source
 from novelo.context.budget import Budget
-from novelo.context.sizes import Size
-from novelo.context.spec import Pipeline
+from novelo.context.spec import bounded, stages_of
 from novelo.errors import ContextTooSmall, InvalidSpec, ThreadBusy, ThreadErased, TurnClosed, UnknownEntry
 from novelo.messages import Message
 from novelo.protocol import dialect
@@ -201,16 +200,17 @@ class Thread(Record):
         prompt = self._prompt(system, state)
         parsed = self.policy if policy is None else memory.parsed(policy)
         ceilings = [memory.ceiling(model), memory.room(self, model) if memory.limits else None]
+        least = min((c for c in ceilings if c), default=None)
         window = window or memory.window_of(model)
         try:
             return self._composed(
-                _held(parsed, ceilings), provider, model, tools, prompt, question, passages, standalone, window
+                bounded(parsed, least), provider, model, tools, prompt, question, passages, standalone, window
             )
         except ContextTooSmall as error:
-            if not any(ceilings) or _too_small_anyway(parsed, error):
+            if least is None or _too_small_anyway(parsed, error):
                 raise
             return self._composed(  # the least that is valid, though it is more than we would have liked
-                _held(parsed, [error.needed]), provider, model, tools, prompt, question, passages, standalone, window
+                bounded(parsed, error.needed), provider, model, tools, prompt, question, passages, standalone, window
             )
 
     def _composed(
@@ -362,19 +362,10 @@ class Thread(Record):
         return export_file([self], path, kind)
 
 
-def _held(policy: Any, ceilings: Sequence[int | None]) -> Any:
-    """The policy with a budget behind it, where a ceiling is known."""
-    known = [c for c in ceilings if c]
-    if not known:
-        return policy
-    stages = policy.stages if isinstance(policy, Pipeline) else (policy,)
-    return Pipeline((*stages, Budget(Size(min(known), "tokens"))))
-
-
 def _too_small_anyway(policy: Any, error: ContextTooSmall) -> bool:
     """Whether the policy's own budget is what cannot be kept."""
-    stages = policy.stages if isinstance(policy, Pipeline) else (policy,)
-    return any(isinstance(s, Budget) and (s.high_tokens(None) or error.needed) < error.needed for s in stages)
+    budgets = [stage for stage in stages_of(policy) if isinstance(stage, Budget)]
+    return any((budget.high_tokens(None) or error.needed) < error.needed for budget in budgets)
 
 
 class _Asked:

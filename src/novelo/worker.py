@@ -14,14 +14,15 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from novelo.asking import ModelReply, ModelRequest
 from novelo.compaction import Contract, Progress, flow
+from novelo.context.budget import Budget
 from novelo.context.redact import Redact
-from novelo.context.spec import Pipeline, Policy, parse
+from novelo.context.spec import Pipeline, Policy, parse, stages_of
 from novelo.context.summary import Summarize
 from novelo.covering import Plan, masks_of, plan, stage_of
 from novelo.errors import InvalidSpec, ModelFailed, NoveloError, StoreError
@@ -174,42 +175,16 @@ class Compaction:
 
     def _reply(self, request: ModelRequest) -> ModelReply:
         """One answer, within the time limit, and its row for the ledger."""
-        started = time.monotonic()
-        reply = self._in_time(request)
+        started, model = time.monotonic(), cast(Any, self.model)
+        found = in_time(
+            lambda: model.complete(request), self.memory.summary_s, min(self.memory.lease_s / 3, 10.0), self.still_ours
+        )
+        reply = found if isinstance(found, ModelReply) else ModelReply(Message("assistant", str(found)))
         counted = sum(self.memory.counter(str(m.get("content", ""))) for m in request.messages)
         self.calls.append(
             self.memory.call("summary", reply.model, reply.usage, counted, reply.message, time.monotonic() - started)
         )
         return reply
-
-    def _in_time(self, request: ModelRequest) -> ModelReply:
-        """The model's answer; one that takes too long, or whose job somebody else took over, is given up."""
-        box: list[Any] = []
-        model: Any = self.model
-
-        def ask() -> None:
-            try:
-                box.append(model.complete(request))
-            except BaseException as error:
-                box.append(error)
-
-        asking = threading.Thread(target=ask, name="novelo-summary", daemon=True)
-        asking.start()
-        deadline = time.monotonic() + self.memory.summary_s
-        pause = min(self.memory.lease_s / 3, 10.0)
-        while asking.is_alive():
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise ModelFailed(f"the summarizer gave no answer within {self.memory.summary_s:g} s", retryable=True)
-            if not self.still_ours():
-                raise ModelFailed("another worker took the job over", retryable=True)
-            asking.join(min(pause, left))
-        found = box[0]
-        if isinstance(found, Exception):
-            raise found
-        if isinstance(found, BaseException):
-            raise ModelFailed(f"the summarizer ended with {type(found).__name__}") from found
-        return found if isinstance(found, ModelReply) else ModelReply(Message("assistant", str(found)))
 
     def _spent(self) -> None:
         if self.calls:
@@ -229,6 +204,45 @@ class Compaction:
             self.thread.thread_id, self.thread.owner, facts.pop("version", 0), status, strategy=str(self.stage), **facts
         )
         self.memory.tell(self.memory.on_compaction, event)
+
+
+def in_time(
+    ask: Callable[[], Any], seconds: float, pause_s: float = 10.0, still_ours: Callable[[], bool] = lambda: True
+) -> Any:
+    """What a summarizer gives within a time; one that takes longer is left alone, in a thread that ends with it.
+
+    Args:
+        ask: asks it.
+        seconds: at most.
+        pause_s: how often `still_ours` is asked meanwhile.
+        still_ours: whether anybody still wants the answer.
+    Raises:
+        ModelFailed: it took too long, or nobody does. What it raised itself is raised here.
+    """
+    box: list[Any] = []
+
+    def run() -> None:
+        try:
+            box.append(ask())
+        except BaseException as error:
+            box.append(error)
+
+    asking = threading.Thread(target=run, name="novelo-summary", daemon=True)
+    asking.start()
+    deadline = time.monotonic() + seconds
+    while asking.is_alive():
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise ModelFailed(f"the summarizer gave no answer within {seconds:g} s", retryable=True)
+        if not still_ours():
+            raise ModelFailed("another worker took the job over", retryable=True)
+        asking.join(min(pause_s, left))
+    found = box[0]
+    if isinstance(found, Exception):
+        raise found
+    if isinstance(found, BaseException):
+        raise ModelFailed(f"the summarizer ended with {type(found).__name__}") from found
+    return found
 
 
 # ------------------------------------------------------------------------------------------------ when one is due
@@ -266,10 +280,7 @@ def due_work(thread: Record, policy: Policy, window: int | None, messages: list[
 
 def _presses(policy: Policy, tokens: int, window: int | None) -> bool:
     """Whether the next context would not fit, so that a summary cannot wait for the thread to be idle."""
-    from novelo.context.budget import Budget
-
-    stages = policy.stages if isinstance(policy, Pipeline) else (policy,)
-    highs = [s.high_tokens(window) for s in stages if isinstance(s, Budget)]
+    highs = [s.high_tokens(window) for s in stages_of(policy) if isinstance(s, Budget)]
     return any(high is not None and tokens > high for high in highs)
 
 

@@ -16,7 +16,7 @@ from novelo import formats
 from novelo.context.draft import Desk, Draft, Pulled, Source
 from novelo.context.listing import ListSource, OtherForm
 from novelo.context.manifest import Manifest, explain, left_out, ranges
-from novelo.context.spec import Pipeline, Policy, name_of, parse
+from novelo.context.spec import Policy, name_of, parse, stages_of
 from novelo.context.summary import PLACE
 from novelo.errors import InvalidContext, InvalidSpec
 from novelo.messages import Message, is_blank
@@ -203,8 +203,7 @@ def compose_source(
 
 def _run(policy: Policy, draft: Draft) -> Draft:
     """The draft through the policy; a function that gives a plain list of messages is taken at its word."""
-    stages = policy.stages if isinstance(policy, Pipeline) else (policy,)
-    for stage in stages:
+    for stage in stages_of(policy):
         result = stage(draft)
         if not isinstance(result, Draft):
             result = _from_list(result, draft, name_of(stage))

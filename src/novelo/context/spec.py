@@ -64,6 +64,16 @@ class Pipeline:
         return draft
 
 
+def stages_of(policy: Policy) -> tuple[Policy, ...]:
+    """The stages of a pipeline; a policy alone is its own stage."""
+    return policy.stages if isinstance(policy, Pipeline) else (policy,)
+
+
+def bounded(policy: Policy, tokens: int | None) -> Policy:
+    """The policy with a budget behind it; itself where no ceiling is known."""
+    return policy if tokens is None else Pipeline((*stages_of(policy), Budget(Size(tokens, "tokens"))))
+
+
 def name_of(policy: Policy) -> str:
     """The name under which a policy stands in a manifest."""
     if isinstance(

@@ -35,12 +35,10 @@ from novelo.aio import threaded
 from novelo.compaction import INPUT_TOKENS, Contract, flow
 from novelo.connect import as_model
 from novelo.context import Context, compose_source, parse
-from novelo.context.budget import Budget
 from novelo.context.listing import ListSource
 from novelo.context.manifest import Manifest
 from novelo.context.redact import Redact
-from novelo.context.sizes import Size
-from novelo.context.spec import Pipeline
+from novelo.context.spec import Pipeline, bounded, stages_of
 from novelo.context.summary import Summarize
 from novelo.covering import Plan, masks_of, plan, stage_of
 from novelo.errors import ContextTooSmall, InvalidSpec, ModelFailed, NoveloError
@@ -71,7 +69,7 @@ from novelo.tokens import counter as counter_of
 from novelo.transcript import Entry
 from novelo.usage import Call, ThreadUsage
 from novelo.wire import WRITTEN_RESULT
-from novelo.worker import CIRCUIT, RETRY_S
+from novelo.worker import CIRCUIT, RETRY_S, in_time
 
 _CHECKPOINTER = "__pregel_checkpointer"  # how LangGraph names it in the configuration of a running node
 _DURABILITY = "__pregel_durability"
@@ -140,7 +138,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
         chosen = parse(("buffer" if memory is None else memory.policy) if policy is None else policy)
         kinds = tuple(k.strip() for k in redact.split(",")) if isinstance(redact, str) else tuple(redact)
         if kinds:
-            stages = chosen.stages if isinstance(chosen, Pipeline) else (chosen,)
+            stages = stages_of(chosen)
             chosen = Pipeline((*stages, Redact(kinds)))
         if provider is not None:
             dialect(provider)
@@ -248,11 +246,11 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
         if kept is not None and kept.memory.limits and (room := kept.memory.room(kept.thread, model)) is not None:
             ceiling = room if ceiling is None else min(ceiling, room)
         try:
-            context = self._context(call, _held(policy, ceiling), model)
+            context = self._context(call, bounded(policy, ceiling), model)
         except ContextTooSmall as error:
             if ceiling is None or error.budget != ceiling:
                 raise
-            context = self._context(call, _held(policy, error.needed), model)  # the least that is valid
+            context = self._context(call, bounded(policy, error.needed), model)  # the least that is valid
         call.take(context)
 
     def _context(self, call: _Call, policy: Any, model: str | None) -> Context:
@@ -484,7 +482,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
             request = next(asking)
             while True:
                 started = time.monotonic()
-                reply = _within(self.summary_s, partial(self.summarizer.complete, request))
+                reply = in_time(partial(self.summarizer.complete, request), self.summary_s)
                 counted = sum(self.books.counter(str(m.get("content", ""))) for m in request.messages)
                 seconds = time.monotonic() - started
                 calls.append(self.books.call("summary", reply.model, reply.usage, counted, reply.message, seconds))
@@ -652,14 +650,6 @@ def _same(saver: Any, memory: Memory) -> bool:
     return other.store is memory.store or (all(paths) and Path(paths[0]).resolve() == Path(paths[1]).resolve())
 
 
-def _held(policy: Any, ceiling: int | None) -> Any:
-    """The policy with a budget behind it, where a ceiling is known."""
-    if ceiling is None:
-        return policy
-    stages = policy.stages if isinstance(policy, Pipeline) else (policy,)
-    return Pipeline((*stages, Budget(Size(ceiling, "tokens"))))
-
-
 def _answers(response: Any) -> list[Any]:
     """The messages of what a handler gave."""
     response = getattr(response, "model_response", response)
@@ -678,29 +668,3 @@ def _writer(given: Any) -> Any:
     if isinstance(given, Runnable):
         return Asked(given, SILENT)
     return as_model(given)
-
-
-def _within(seconds: float, ask: Callable[[], Any]) -> Any:
-    """What a function gives within a time; one that takes longer is left alone.
-
-    Raises:
-        ModelFailed: it took too long.
-    """
-    box: list[Any] = []
-
-    def run() -> None:
-        try:
-            box.append(ask())
-        except BaseException as error:
-            box.append(error)
-
-    thread = threading.Thread(target=run, name="novelo-summary", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if not box:
-        raise ModelFailed(f"the summarizer gave no answer within {seconds:g} s", retryable=True)
-    if isinstance(box[0], Exception):
-        raise box[0]
-    if isinstance(box[0], BaseException):
-        raise ModelFailed(f"the summarizer ended with {type(box[0]).__name__}") from box[0]
-    return box[0]
