@@ -19,32 +19,39 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any, NotRequired, cast
 
 import msgspec
 from langchain.agents.middleware.types import AgentMiddleware, AgentState, ModelRequest, PrivateStateAttr
 from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, SystemMessage
-from langchain_core.runnables import Runnable
 from langchain_core.utils.function_calling import convert_to_openai_tool
-from langgraph.config import get_config
 
 from novelo.accounts import Accounts
 from novelo.aio import threaded
 from novelo.compaction import INPUT_TOKENS, Contract, flow
-from novelo.connect import as_model
 from novelo.context import Context, compose_source, parse
 from novelo.context.listing import ListSource
 from novelo.context.manifest import Manifest
 from novelo.context.redact import Redact
 from novelo.context.spec import Pipeline, bounded, stages_of
-from novelo.context.summary import Summarize
 from novelo.covering import Plan, masks_of, plan, stage_of
 from novelo.errors import ContextTooSmall, InvalidSpec, ModelFailed, NoveloError
 from novelo.events import CompactionEvent, OnCompaction
-from novelo.formats.langchain import from_langchain, to_langchain
-from novelo.integrations.langgraph._chat import SILENT, Asked, model_name, provider_of
+from novelo.formats.langchain import from_langchain
+from novelo.integrations.langgraph._call import (
+    Books,
+    ModelCall,
+    answers_of,
+    kept_of,
+    names_of,
+    same_base,
+    same_database,
+    too_few,
+    writer_of,
+    writes_at_exit,
+)
+from novelo.integrations.langgraph._chat import model_name, provider_of
 from novelo.integrations.langgraph._kept import Kept, end_of
 from novelo.integrations.langgraph._talk import (
     STATE,
@@ -59,20 +66,16 @@ from novelo.integrations.langgraph._talk import (
     wordless,
 )
 from novelo.memory import Memory
-from novelo.messages import Message
 from novelo.models.failures import is_overflow, shorter
 from novelo.protocol import dialect
-from novelo.stores.base import Base
 from novelo.summaries import Summary
-from novelo.tokens import Correction, TextCounter, count_message
+from novelo.tokens import count_message
 from novelo.tokens import counter as counter_of
 from novelo.transcript import Entry
 from novelo.usage import Call, ThreadUsage
 from novelo.wire import WRITTEN_RESULT
 from novelo.worker import CIRCUIT, RETRY_S, in_time
 
-_CHECKPOINTER = "__pregel_checkpointer"  # how LangGraph names it in the configuration of a running node
-_DURABILITY = "__pregel_durability"
 JOBS = 4  # summaries that are being made at a time
 WRITTEN_S = (60, 0.05)  # how often, and after how many seconds, it is looked whether the saver has written a run
 log = logging.getLogger("novelo")
@@ -146,8 +149,8 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
             raise InvalidSpec(f"summary_s={summary_s}: expected seconds")
         self.policy, self.prune_state = chosen, prune_state
         self.memory: Memory | None = memory
-        self.summarizer: Any = _writer(summarizer) if summarizer is not None or memory is None else memory.summarizer
-        self.books: Accounts = memory if memory is not None else _Books(counter_of(counter), window)
+        self.summarizer: Any = writer_of(summarizer) if summarizer is not None or memory is None else memory.summarizer
+        self.books: Accounts = memory if memory is not None else Books(counter_of(counter), window)
         self.summary_s, self.summary_input, self.summary_prompt = summary_s, summary_input, summary_prompt
         self.on_compaction = [on_compaction] if callable(on_compaction) else list(on_compaction)
         self._stage = stage_of(chosen)
@@ -229,16 +232,16 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
             self._ended(call, response)
         return response
 
-    def _begun(self, request: ModelRequest[Any]) -> _Call:
+    def _begun(self, request: ModelRequest[Any]) -> ModelCall:
         talk = self._talk(request.runtime)
         self._synced(talk, request.state)
         if talk.kept is not None and request.messages and isinstance(request.messages[-1], HumanMessage):
             talk.kept.memory.within_limits(talk.kept.thread)  # a turn that has begun is brought to its end
-        call = _Call(talk, request, self._carried(talk, request.state), time.monotonic())
+        call = ModelCall(talk, request, self._carried(talk, request.state), time.monotonic())
         self._compose(call, self.policy)
         return call
 
-    def _compose(self, call: _Call, policy: Any) -> None:
+    def _compose(self, call: ModelCall, policy: Any) -> None:
         """Compose the context of a call, below the ceiling that the model's refusals have taught."""
         model = model_name(call.given.model)
         ceiling = self.books.ceiling(model)
@@ -253,7 +256,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
             context = self._context(call, bounded(policy, error.needed), model)  # the least that is valid
         call.take(context)
 
-    def _context(self, call: _Call, policy: Any, model: str | None) -> Context:
+    def _context(self, call: ModelCall, policy: Any, model: str | None) -> Context:
         given, told = call.given, call.told
         provider = self._provider or provider_of(given.model)
         written = "" if dialect(provider).tools else WRITTEN_RESULT
@@ -288,7 +291,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
         profile = told.get("max_input_tokens") if isinstance(told, dict) else None
         return self._window or self.books.window or (profile if isinstance(profile, int) else None)
 
-    def _shortened(self, call: _Call, error: Exception) -> ModelRequest[Any]:
+    def _shortened(self, call: ModelCall, error: Exception) -> ModelRequest[Any]:
         """The request with a shorter context; the error again where that cannot help."""
         if not (is_overflow(error) or isinstance(error, ContextOverflowError)):
             raise error
@@ -300,10 +303,10 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
         call.purpose = "retry"
         return call.request
 
-    def _ended(self, call: _Call, response: Any) -> None:
+    def _ended(self, call: ModelCall, response: Any) -> None:
         """Note the call, and have a summary made where one is due; nothing here can fail the turn."""
         try:
-            answers = _answers(response)
+            answers = answers_of(response)
             if call.talk.kept is not None:
                 call.talk.kept.said(answers)
             spoken = next((m for m in reversed(answers) if isinstance(m, AIMessage)), None)
@@ -315,7 +318,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
         except Exception as error:
             log.warning("the memory of a model call failed with %s", type(error).__name__)
 
-    def _note(self, call: _Call, spoken: AIMessage) -> None:
+    def _note(self, call: ModelCall, spoken: AIMessage) -> None:
         message = from_langchain(spoken)
         told = spoken.response_metadata
         model = told.get("model_name") or told.get("model") or model_name(call.given.model)
@@ -346,11 +349,11 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
 
     # ------------------------------------------------------------------------------------------ threads
     def _talk(self, runtime: Any) -> Talk:
-        thread_id, owner, inside, saver = _names(runtime)
+        thread_id, owner, inside, saver = names_of(runtime)
         talk = self._talks.get(thread_id, owner, inside)
         if self.memory is not None and thread_id is not None and talk.kept is None:
             with talk.lock:
-                follows = _same(saver, self.memory)
+                follows = same_database(saver, self.memory)
                 talk.kept = talk.kept or Kept(
                     self.memory, thread_id, owner, follows=follows, encrypted=follows and saver.encrypted
                 )
@@ -362,7 +365,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def _carried(self, talk: Talk, state: Any) -> Carried:
         """What the state carries; a summary whose messages were deleted or masked since is not used any more."""
-        told, kept = carried(state), _kept_of(talk)
+        told, kept = carried(state), kept_of(talk)
         if not told.pruned or kept is None:
             return told
         try:
@@ -382,14 +385,14 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
             return talk.kept is None
         with talk.lock:
             try:
-                talk.kept.sync(state["messages"], last=last and not _writes_at_exit())
+                talk.kept.sync(state["messages"], last=last and not writes_at_exit())
                 return True
             except NoveloError as error:
                 log.warning("a transcript is behind its state, and is brought up later: %s", type(error).__name__)
                 return False
 
     # ------------------------------------------------------------------------------------------ summaries
-    def _remember(self, call: _Call, answers: list[Any]) -> None:
+    def _remember(self, call: ModelCall, answers: list[Any]) -> None:
         """Begin a summary where one may be due: whether it is, is found out by its own thread."""
         talk, messages = call.talk, [*call.given.messages, *answers]
         if self._stage is None or self.summarizer is None:
@@ -397,7 +400,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
         if time.monotonic() < max(talk.not_before, self._paused_until):
             return
         covered = 0 if call.summary is None else max(0, call.summary.upto)
-        if _too_few(self._stage, len(messages) - covered):
+        if too_few(self._stage, len(messages) - covered):
             return
         window = self._window_of(call.given)
         with self._jobs_lock:
@@ -436,7 +439,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
             made = plan(source, self._stage, base, count, window=window, masks=masks_of(self.policy))
             if made is None:
                 return
-            kept = _kept_of(talk)
+            kept = kept_of(talk)
             stood_on = None if kept is None else kept.base(0)
         place = stands_on = None
         for _ in range(WRITTEN_S[0] if kept is not None and kept.follows else 1):  # the saver writes behind the run
@@ -446,7 +449,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
             if kept is None or place is not None:
                 break
             time.sleep(WRITTEN_S[1])
-        if stood_on is not None and stands_on is not None and not _same_base(stood_on, stands_on):
+        if stood_on is not None and stands_on is not None and not same_base(stood_on, stands_on):
             raise ModelFailed("another summary came first, or what it was to be made from was changed")
         calls: list[Call] = []
         started, before = time.time(), {"messages_before": len(made.entries)}
@@ -541,7 +544,7 @@ class _Pruning(_Keeping):
         if not gone or len(gone) != end - begin:
             return None
         whole = shifted(summary, told.pruned)
-        if _kept_of(talk) is not None:
+        if kept_of(talk) is not None:
             if talk.kept.words(summary.source) is None:
                 return None  # another process would not find them
             whole = wordless(whole)
@@ -560,111 +563,3 @@ class _Pruning(_Keeping):
         )
         kept = {at for start, stop in context.manifest.kept for at in range(start, stop)}
         return [at for at, m in enumerate(messages) if at not in kept and m.id]
-
-
-class _Call:
-    """One model call: what was asked for, and the context that is sent instead."""
-
-    def __init__(self, talk: Talk, given: ModelRequest[Any], told: Carried, started: float) -> None:
-        self.talk, self.given, self.told, self.started = talk, given, told, started
-        self.purpose = "reply"
-        self.summary: Summary | None = None
-        self.context: Context
-        self.request: ModelRequest[Any]
-
-    def take(self, context: Context) -> None:
-        """Put a context into the request: its messages, and its system message where that is another one."""
-        self.context = context
-        self.talk.manifest = context.manifest
-        head = 0
-        while head < len(context.entries) and context.entries[head].message.role == "system":
-            head += 1
-        system = self.given.system_message
-        if head != (system is not None) or (head and context.entries[0].source is not system):
-            joined = "\n\n".join(e.message.text for e in context.entries[:head])
-            system = None if not head else cast(SystemMessage, to_langchain(Message("system", joined)))
-        messages = context.messages("langchain")[head:]
-        if system is self.given.system_message:
-            self.request = self.given.override(messages=messages)
-        else:
-            self.request = self.given.override(messages=messages, system_message=system)
-
-
-class _Books(Accounts):
-    """What is counted without a memory."""
-
-    def __init__(self, counter: TextCounter, window: int | None) -> None:
-        self.counter, self.window, self.limits = counter, window, ()
-        self.on_usage, self.on_compaction = [], []
-        self._ceilings: dict[str | None, int] = {}
-        self._corrections: dict[str | None, Correction] = {}
-
-
-# ------------------------------------------------------------------------------------------------ parts
-def _names(runtime: Any) -> tuple[str | None, str, str, Any]:
-    """Thread, owner, the agent inside of it that is at work ("" for the thread's own), and the checkpointer."""
-    try:
-        config: Any = get_config()
-    except RuntimeError:
-        config = {}
-    chosen = config.get("configurable") or {}
-    info = getattr(runtime, "execution_info", None)
-    thread_id = getattr(info, "thread_id", None) or chosen.get("thread_id")
-    space = str(getattr(info, "checkpoint_ns", None) or chosen.get("checkpoint_ns") or "")
-    above = [part.split(":")[0] for part in space.split("|")[:-1]]
-    inside = "|".join(above) if "tools" in above else ""
-    return (
-        (None if thread_id is None else str(thread_id)),
-        str(chosen.get("owner") or ""),
-        inside,
-        chosen.get(_CHECKPOINTER),
-    )
-
-
-def _writes_at_exit() -> bool:
-    """Whether the run saves its last state only: what a hook scrubbed before that is in no checkpoint to wait for."""
-    try:
-        chosen: Any = get_config().get("configurable") or {}
-    except RuntimeError:
-        return False
-    return bool(chosen.get(_DURABILITY) == "exit")
-
-
-def _kept_of(talk: Talk) -> Kept | None:
-    """The memory's thread that has the talk's words; None where they are in this process and in the state only."""
-    kept: Kept | None = talk.kept
-    return None if kept is None or talk.inner or kept.encrypted else kept
-
-
-def _same_base(one: Base, later: Base) -> bool:
-    """Whether nothing came between: no other summary, and nothing that was deleted or masked."""
-    return (one.summary, one.content_version) == (later.summary, later.content_version)
-
-
-def _same(saver: Any, memory: Memory) -> bool:
-    """Whether a checkpointer writes its transcripts into a memory's own database."""
-    other = getattr(saver, "memory", None)
-    if not isinstance(other, Memory):
-        return False
-    paths = [getattr(getattr(m.store, "database", None), "path", "") for m in (memory, other)]
-    return other.store is memory.store or (all(paths) and Path(paths[0]).resolve() == Path(paths[1]).resolve())
-
-
-def _answers(response: Any) -> list[Any]:
-    """The messages of what a handler gave."""
-    response = getattr(response, "model_response", response)
-    return list(getattr(response, "result", [response]))
-
-
-def _too_few(stage: Summarize, fresh: int) -> bool:
-    """Whether so few messages are new that no summary can be due."""
-    return all(any(size.unit == "messages" and fresh < size.number for size in group) for group in stage.trigger)
-
-
-def _writer(given: Any) -> Any:
-    """Who writes summaries; a chat model of LangChain is asked without the caller's callbacks, in no stream."""
-    if given is None:
-        return None
-    if isinstance(given, Runnable):
-        return Asked(given, SILENT)
-    return as_model(given)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
 from hashlib import blake2b
 from itertools import takewhile
 from typing import Any, NamedTuple
@@ -11,11 +10,9 @@ from typing import Any, NamedTuple
 import apsw
 import msgspec
 
-from novelo.errors import ConcurrentTurnError, StorageCorrupt, ThreadErased
-from novelo.messages import encode
-from novelo.stores.base import Lease, NewEntry, ThreadRow
+from novelo.errors import ConcurrentTurnError, ThreadErased
+from novelo.stores.base import ThreadRow
 from novelo.stores.checkpoints import (
-    GONE,
     INLINE_BYTES,
     MAX_RUNS,
     ONCE,
@@ -31,38 +28,32 @@ from novelo.stores.checkpoints import (
     Places,
     Ref,
     Runs,
-    Said,
     StalePlaces,
     Talk,
-    Value,
-    Written,
     hash_of,
     runs_of,
     unrolled,
 )
-from novelo.stores.rules import held, merged, storable, without
+from novelo.stores.rules import merged, storable, without
+from novelo.stores.sqlite.checkpoint_reading import CUT, CheckpointReading
 from novelo.stores.sqlite.checkpoint_rows import ENCODE, Q, body_of, read_checkpoint, read_written, written_body
 from novelo.stores.sqlite.facts import Q as THREADS
 from novelo.stores.sqlite.facts import thread_row
-from novelo.stores.sqlite.rows import from_row, verify
+from novelo.stores.sqlite.placing import Placing
+from novelo.stores.sqlite.rows import verify
 from novelo.stores.sqlite.store import SQLiteStore
-from novelo.stores.sqlite.walk import hidden_between
 
 LIST_TYPE = "list"
-CUT = "cut:"  # before the type of a value whose texts stand in the transcript
 WORTH = 24  # characters of a text that is worth it
 RAW, RAW_BYTES = 256, 1 << 16  # checkpoints whose values may still be shortened; larger values are not
 MAX_DEPTH = 64  # of long lists that stand on each other
-_PIECES = msgspec.msgpack.Decoder(list[bytes | int])
-_LIST = msgspec.msgpack.Decoder(tuple[int, int, int, Runs])  # depth, number of the base or 0, how much of it, the rest
 
 
-class SQLiteCheckpoints:
+class SQLiteCheckpoints(CheckpointReading):
     """Checkpoints beside the threads of a store, in the same database."""
 
     def __init__(self, store: SQLiteStore) -> None:
-        self.store = store
-        self.database = store.database
+        super().__init__(store)
         self._raw: dict[tuple[bytes, str, str], list[_Row | _Task | tuple[int, Blob]]] = {}  # as it came, by checkpoint
         self._texts: dict[tuple[bytes, str, str], list[tuple[int, bytes]]] = {}  # what its children added, by position
 
@@ -80,7 +71,7 @@ class SQLiteCheckpoints:
             if own is None and newest is not None and new.parent != newest[1]:
                 self._branch(db, new, newest[1])
             number = own[0] if own else 1 if newest is None else newest[0] + 1
-            placing = _Placing(self, db, new.key, new)
+            placing = Placing(self, db, new.key, new)
             for taken, said in new.replayed:
                 placing.take_up(taken, said)
             lists: dict[str, list[int]] = {}
@@ -179,7 +170,7 @@ class SQLiteCheckpoints:
                 runs = ref.runs if isinstance(ref, Places) else runs_of(self._places(db, new.key, ref))
                 yield from self._positions(db, new.key, runs)
 
-    def _show(self, db: apsw.Connection, new: NewCheckpoint, placing: _Placing) -> None:
+    def _show(self, db: apsw.Connection, new: NewCheckpoint, placing: Placing) -> None:
         """What a state takes up from a branch that was left is said in this one too."""
         main = [v for channel, v in new.values.items() if isinstance(v, Talk) and channel in new.main and not new.ns]
         taken: list[Runs] = [runs_of([i for i in value.items if isinstance(i, int)], value.runs) for value in main]
@@ -242,7 +233,7 @@ class SQLiteCheckpoints:
         if any(isinstance(ref, Inline) and len(ref.body) >= WORTH and "+" not in ref.type for ref in refs):
             _remember(self._raw, at, [*self._raw.get(at, ()), row])
 
-    def _shorten(self, db: apsw.Connection, new: NewCheckpoint, placing: _Placing) -> None:
+    def _shorten(self, db: apsw.Connection, new: NewCheckpoint, placing: Placing) -> None:
         """Values of the parent, less the texts that are entries from now on."""
         at = (new.key, new.ns, new.parent or "")
         raw = self._raw.pop(at, ())
@@ -327,13 +318,13 @@ class SQLiteCheckpoints:
         key, ns, _ = at
         row = next(iter(db.execute(Q["written_by"], (key, ns, number, new.task))), None)
         there = {} if row is None else {item[0]: item for item in read_written(key, ns, number, row).items}
-        placing: _Placing | None = None
+        placing: Placing | None = None
         lists: dict[int, list[int]] = {}
         for index, channel, value in new.items:
             ref: Ref
             if isinstance(value, Talk):
                 if placing is None:
-                    placing = _Placing(self, db, key)
+                    placing = Placing(self, db, key)
                 lists[index] = placing.places(value.items, False)
                 runs = runs_of(lists[index], value.runs)
                 if len(runs) > 2 * MAX_RUNS:
@@ -363,138 +354,6 @@ class SQLiteCheckpoints:
         return isinstance(old, Cut) and old.hash == hash_of(key, value.type, value.body)
 
     # ------------------------------------------------------------------------------------------ reading
-    def get(self, key: bytes, ns: str, checkpoint: str | None) -> Checkpoint | None:
-        """A checkpoint by its id, or the newest of a namespace."""
-        with self.database.reading() as db:
-            if checkpoint is None:
-                row = next(iter(db.execute(Q["newest"], (key, ns))), None)
-            else:
-                row = next(iter(db.execute(Q["by_id"], (key, ns, checkpoint))), None)
-        return None if row is None else read_checkpoint(key, row)
-
-    def writes(self, key: bytes, ns: str, number: int) -> list[Written]:
-        """What was written at a checkpoint."""
-        with self.database.reading() as db:
-            return [read_written(key, ns, number, row) for row in db.execute(Q["written"], (key, ns, number))]
-
-    def values(self, key: bytes, numbers: Sequence[int]) -> dict[int, Value]:
-        """Values by their numbers."""
-        with self.database.reading() as db:
-            return {number: self._value(db, key, number) for number in numbers}
-
-    def _value(self, db: apsw.Connection, key: bytes, number: int) -> Value:
-        row = next(iter(db.execute(Q["value"], (key, number))), None)
-        if row is None:
-            raise StorageCorrupt(f"value {number} of thread {key.hex()} is missing: restore a backup")
-        verify(row[5], "checkpoint value", key, *row[:5])
-        kind, body = row[2], row[3]
-        if kind.startswith(CUT):
-            return self._filled(db, key, Cut(kind.removeprefix(CUT), row[1], tuple(_PIECES.decode(body))))
-        return Value(kind, body, row[4])
-
-    def filled(self, key: bytes, ref: Cut) -> Value:
-        """A value with the texts put back; gone, if one of them was deleted or masked."""
-        with self.database.reading() as db:
-            return self._filled(db, key, ref)
-
-    def _filled(self, db: apsw.Connection, key: bytes, ref: Cut) -> Value:
-        found = thread_row(db, key)
-        out = []
-        for piece in ref.pieces:
-            if isinstance(piece, int) and found is not None:
-                text = self.store._rows(db, found[0], piece, 1)[0].message.content
-                piece = text.encode() if isinstance(text, str) else b""
-            out.append(piece if isinstance(piece, bytes) else b"")
-        whole = b"".join(out)
-        return Value(ref.type, whole, None) if hash_of(key, ref.type, whole) == ref.hash else Value(GONE, b"", None)
-
-    def places(self, key: bytes, ref: Ref) -> list[int]:
-        """The places of a list of messages."""
-        if isinstance(ref, Places):
-            return unrolled(ref.runs)
-        with self.database.reading() as db:
-            return self._places(db, key, ref)
-
-    def _places(self, db: apsw.Connection, key: bytes, ref: Ref) -> list[int]:
-        if isinstance(ref, Places):
-            return unrolled(ref.runs)
-        assert isinstance(ref, LongList)
-        parts: list[tuple[int, Runs]] = []
-        number = ref.number
-        while number:
-            _, base, keep, runs = self._list(db, key, number)
-            parts.append((keep, runs))
-            number = base
-        out: list[int] = []
-        for keep, runs in reversed(parts):
-            out = [*out[:keep], *unrolled(runs)]
-        return out
-
-    def _list(self, db: apsw.Connection, key: bytes, number: int) -> tuple[int, int, int, Runs]:
-        value = self._value(db, key, number)
-        try:
-            return _LIST.decode(value.body or b"")
-        except (msgspec.MsgspecError, ValueError) as error:
-            raise StorageCorrupt(f"value {number} of thread {key.hex()} is no list of ours") from error
-
-    def history(
-        self, key: bytes, ns: str, checkpoint: str, channels: Sequence[str]
-    ) -> tuple[dict[str, Ref], dict[str, list[tuple[str, Ref]]]]:
-        """What stands of some channels before a checkpoint: their seeds, and what was written, the newest first."""
-        seeds: dict[str, Ref] = {}
-        found: dict[str, list[tuple[str, Ref]]] = {channel: [] for channel in channels}
-        with self.database.reading() as db:
-            row = next(iter(db.execute(Q["by_id"], (key, ns, checkpoint))), None)
-            if row is None:
-                return seeds, found
-            wanted = row[3]
-            # a line is nearly always one of neighbours: read it as a range, and pass over what is of other branches
-            lines = db.execute(Q["below"], (key, ns, row[1]))
-            notes = db.execute(Q["written_below"], (key, ns, row[1]))
-            note = next(notes, None)
-            for row in lines:
-                if row[2] != wanted:
-                    continue
-                at = read_checkpoint(key, row)
-                while note is not None and note[0] > at.number:
-                    note = next(notes, None)
-                written = []
-                while note is not None and note[0] == at.number:
-                    written.append(read_written(key, ns, at.number, note[1:]))
-                    note = next(notes, None)
-                for one in sorted(written, key=lambda one: (one.path, one.task), reverse=True):
-                    for _, channel, ref in reversed(one.items):
-                        if channel in found and channel not in seeds:
-                            found[channel].append((one.task, ref))
-                seeds |= {c: at.values[c] for c in channels if c not in seeds and c in at.values}
-                wanted = at.parent
-                if wanted is None or len(seeds) == len(found):
-                    break
-        return seeds, found
-
-    def listed(
-        self,
-        key: bytes | None,
-        owner: str,
-        ns: str | None,
-        checkpoint: str | None,
-        before: str | None,
-        filter: Sequence[tuple[str, Any]],
-        limit: int | None,
-    ) -> list[Checkpoint]:
-        """Checkpoints, newest first."""
-        paths = []
-        for name, value in filter:
-            steps = "".join(f'."{step}"' for step in name.split("."))
-            paths.append((f'$."{name}"', f"${steps}", value))
-        more = (checkpoint, before, msgspec.json.encode(paths).decode(), -1 if limit is None else limit)
-        with self.database.reading() as db:
-            if key is None:
-                rows = db.execute(Q["of_owner"], (owner, ns, *more))
-            else:
-                rows = db.execute(Q["of_thread" if ns is None else "of_namespace"], (key, ns, *more))
-            return [read_checkpoint(row[0], row[3:], (row[1], row[2])) for row in rows]
-
     def expired(self, now: float) -> list[tuple[bytes, str, str]]:
         """Threads whose newest checkpoint has lapsed."""
         with self.database.reading() as db:
@@ -582,151 +441,6 @@ class _Task(NamedTuple):
 
     columns: tuple[Any, ...]
     items: list[tuple[int, str, Ref]]
-
-
-class _Placing:
-    """Finding a place for messages, inside of one transaction."""
-
-    def __init__(
-        self, owner: SQLiteCheckpoints, db: apsw.Connection, key: bytes, new: NewCheckpoint | None = None
-    ) -> None:
-        self.owner, self.db, self.key, self._new = owner, db, key, new
-        self._found: tuple[ThreadRow, float] | None = None
-        self.new: list[Said] = []
-        self.by_hash: dict[bytes, int] = {}  # of messages with an id that were placed in this transaction
-        self.became: list[tuple[int, int, bool]] = []
-
-    @property
-    def thread(self) -> ThreadRow:
-        """The thread, read when it is first asked for."""
-        if self._found is None:
-            found = thread_row(self.db, self.key)
-            assert found is not None
-            self._found = found[0], found[2]
-        return self._found[0]
-
-    @cached_property
-    def before(self) -> list[tuple[int, int]]:
-        """The entries that the state held that this one follows."""
-        new = self._new
-        if new is None:
-            return []
-        row = next(iter(self.db.execute(Q["by_id"], (new.key, new.ns, new.parent))), None)
-        if row is None:
-            return []
-        return merged(list(self.owner._entries_of(self.db, new, read_checkpoint(new.key, row))))
-
-    @property
-    def head(self) -> int:
-        """Where the first new message goes."""
-        return self.thread.head
-
-    def places(self, items: Sequence[int | Said], main: bool) -> list[int]:
-        """A place for each of the messages."""
-        return [item if item.__class__ is int else self._place(item, main) for item in items]  # type: ignore[arg-type]
-
-    def take_up(self, value: int, said: Said) -> None:
-        """A value that a state took up is of the transcript from now on."""
-        self._place(said, True, value)
-
-    def _place(self, said: Said, main: bool, value: int | None = None) -> int:
-        name = said.entry.message.id
-        if name:
-            known = self.by_hash.get(said.blob.hash)
-            if known is not None:
-                return known
-            place = self._there(said, name, main)
-            if place is None:
-                place = self._append(said, value) if main else self._aside(said)
-            self.by_hash[said.blob.hash] = place
-            return place
-        if main:
-            return self._append(said, value)
-        masked = self.owner.store.replaced.position(self.key, said.entry.message)  # an input that is written late
-        return self._aside(said) if masked is None else masked
-
-    def _there(self, said: Said, name: str, main: bool) -> int | None:
-        """Where the same message stands in the transcript already.
-
-        Another one of its id gets a version of its own, if that was said on this line and in no branch that was left.
-        """
-        others: list[int] = []
-        for key, _, high in self.owner.store._segments(self.db, self.thread):
-            rows: list[tuple[int]] = list(self.db.execute(THREADS["positions_of_id"], (key, name, high)))
-            for (position,) in rows:
-                entry = from_row(key, next(iter(self.db.execute(THREADS["entry_at"], (key, position)))))
-                replaced = self.owner.store.replaced.position(key, said.entry.message) == position
-                if entry.deleted or replaced or self._same(said, entry.message):
-                    if main and self.thread.hidden:
-                        self.owner.store._hide(
-                            self.db, self.key, [(position, position + 1)], self.thread.updated, False
-                        )
-                    return position
-                others.append(position)
-        found = next((position for position in others if not main or self._is_of_line(position)), None)
-        if found is not None:
-            return -self.owner._keep(self.db, self.key, said.blob, found)
-        for i, one in enumerate(self.new):  # another one of its id in the same state
-            if one.entry.message.id == name:
-                return -self.owner._keep(self.db, self.key, said.blob, self.thread.head + i)
-        return None
-
-    def _is_of_line(self, position: int) -> bool:
-        """Whether an entry is shown, or hidden by hand and still in the state."""
-        if not self.thread.hidden or not hidden_between(self.db, self.key, position, position + 1):
-            return True
-        return any(start <= position < stop for start, stop in self.before)
-
-    def _same(self, said: Said, there: Any) -> bool:
-        number = there.meta.get("value")
-        if number is not None:
-            row = next(iter(self.db.execute(Q["value"], (self.key, number))), None)
-            return row is not None and row[1] == said.blob.hash
-        return said.exact and encode(there) == encode(said.entry.message)
-
-    def _append(self, said: Said, value: int | None = None) -> int:
-        position = self.thread.head + len(self.new)
-        self.new.append(said)
-        if value is None:
-            value = said.value
-        if value is None and not said.fresh:
-            found = next(iter(self.db.execute(Q["value_by_hash"], (self.key, said.blob.hash))), None)
-            value = found[0] if found is not None and found[1] is None else None
-        if value is not None:
-            self.became.append((value, position, said.exact))
-        return position
-
-    def _aside(self, said: Said) -> int:
-        return -self.owner._keep(self.db, self.key, said.blob, look=not said.fresh)
-
-    def append(self, now: float) -> tuple[int, int]:
-        """Write the new messages into the transcript; the positions that they got."""
-        if not self.new or self._found is None:
-            return 0, 0
-        head = self.thread.head
-        if held(self.thread, self._found[1], Lease("", 30.0, now)):
-            raise ConcurrentTurnError("a turn of this thread is open; nothing was stored: run again when it is done")
-        if self.thread.open_turn is not None:
-            self.owner.store._interrupt(self.db, self.thread, now, but=None)
-            self.db.execute(THREADS["no_turn"], (self.key,))
-            found = thread_row(self.db, self.key)
-            if found is None or found[0].head != head:
-                raise ConcurrentTurnError("a turn of this thread was cut off; nothing was stored: run again")
-        numbers = {position: value for value, position, exact in self.became if not exact}
-        entries: list[NewEntry] = []
-        for position, said in enumerate(self.new, head):
-            entry = said.entry
-            if not said.exact:
-                number = numbers.get(position) or self.owner._keep(self.db, self.key, said.blob, position)
-                meta = {**entry.message.meta, "value": number}
-                entry = NewEntry(msgspec.structs.replace(entry.message, meta=meta), entry.tokens, entry.words)
-            entries.append(entry)
-        first = self.owner.store._add_rows(self.db, self.thread, entries, now)
-        assert first == head
-        for value, position, exact in self.became:
-            body = None if exact else self.new[position - head].blob.body
-            self.db.execute(Q["became"], (self.key, value, body, position, self.new[position - head].blob.hash))
-        return head, head + len(entries)
 
 
 def _check_places(

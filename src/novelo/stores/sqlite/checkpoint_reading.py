@@ -1,0 +1,171 @@
+"""Reading checkpoints: states, what was written at them, values by number, lists of messages by place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import apsw
+import msgspec
+
+from novelo.errors import StorageCorrupt
+from novelo.stores.checkpoints import (
+    GONE,
+    Checkpoint,
+    Cut,
+    LongList,
+    Places,
+    Ref,
+    Runs,
+    Value,
+    Written,
+    hash_of,
+    unrolled,
+)
+from novelo.stores.sqlite.checkpoint_rows import Q, read_checkpoint, read_written
+from novelo.stores.sqlite.facts import thread_row
+from novelo.stores.sqlite.rows import verify
+from novelo.stores.sqlite.store import SQLiteStore
+
+CUT = "cut:"  # before the type of a value whose texts stand in the transcript
+_PIECES = msgspec.msgpack.Decoder(list[bytes | int])
+_LIST = msgspec.msgpack.Decoder(tuple[int, int, int, Runs])  # depth, number of the base or 0, how much of it, the rest
+
+
+class CheckpointReading:
+    """The reading half of the checkpoints."""
+
+    def __init__(self, store: SQLiteStore) -> None:
+        self.store, self.database = store, store.database
+
+    def get(self, key: bytes, ns: str, checkpoint: str | None) -> Checkpoint | None:
+        """A checkpoint by its id, or the newest of a namespace."""
+        with self.database.reading() as db:
+            if checkpoint is None:
+                row = next(iter(db.execute(Q["newest"], (key, ns))), None)
+            else:
+                row = next(iter(db.execute(Q["by_id"], (key, ns, checkpoint))), None)
+        return None if row is None else read_checkpoint(key, row)
+
+    def writes(self, key: bytes, ns: str, number: int) -> list[Written]:
+        """What was written at a checkpoint."""
+        with self.database.reading() as db:
+            return [read_written(key, ns, number, row) for row in db.execute(Q["written"], (key, ns, number))]
+
+    def values(self, key: bytes, numbers: Sequence[int]) -> dict[int, Value]:
+        """Values by their numbers."""
+        with self.database.reading() as db:
+            return {number: self._value(db, key, number) for number in numbers}
+
+    def _value(self, db: apsw.Connection, key: bytes, number: int) -> Value:
+        row = next(iter(db.execute(Q["value"], (key, number))), None)
+        if row is None:
+            raise StorageCorrupt(f"value {number} of thread {key.hex()} is missing: restore a backup")
+        verify(row[5], "checkpoint value", key, *row[:5])
+        kind, body = row[2], row[3]
+        if kind.startswith(CUT):
+            return self._filled(db, key, Cut(kind.removeprefix(CUT), row[1], tuple(_PIECES.decode(body))))
+        return Value(kind, body, row[4])
+
+    def filled(self, key: bytes, ref: Cut) -> Value:
+        """A value with the texts put back; gone, if one of them was deleted or masked."""
+        with self.database.reading() as db:
+            return self._filled(db, key, ref)
+
+    def _filled(self, db: apsw.Connection, key: bytes, ref: Cut) -> Value:
+        found = thread_row(db, key)
+        out = []
+        for piece in ref.pieces:
+            if isinstance(piece, int) and found is not None:
+                text = self.store._rows(db, found[0], piece, 1)[0].message.content
+                piece = text.encode() if isinstance(text, str) else b""
+            out.append(piece if isinstance(piece, bytes) else b"")
+        whole = b"".join(out)
+        return Value(ref.type, whole, None) if hash_of(key, ref.type, whole) == ref.hash else Value(GONE, b"", None)
+
+    def places(self, key: bytes, ref: Ref) -> list[int]:
+        """The places of a list of messages."""
+        if isinstance(ref, Places):
+            return unrolled(ref.runs)
+        with self.database.reading() as db:
+            return self._places(db, key, ref)
+
+    def _places(self, db: apsw.Connection, key: bytes, ref: Ref) -> list[int]:
+        if isinstance(ref, Places):
+            return unrolled(ref.runs)
+        assert isinstance(ref, LongList)
+        parts: list[tuple[int, Runs]] = []
+        number = ref.number
+        while number:
+            _, base, keep, runs = self._list(db, key, number)
+            parts.append((keep, runs))
+            number = base
+        out: list[int] = []
+        for keep, runs in reversed(parts):
+            out = [*out[:keep], *unrolled(runs)]
+        return out
+
+    def _list(self, db: apsw.Connection, key: bytes, number: int) -> tuple[int, int, int, Runs]:
+        value = self._value(db, key, number)
+        try:
+            return _LIST.decode(value.body or b"")
+        except (msgspec.MsgspecError, ValueError) as error:
+            raise StorageCorrupt(f"value {number} of thread {key.hex()} is no list of ours") from error
+
+    def history(
+        self, key: bytes, ns: str, checkpoint: str, channels: Sequence[str]
+    ) -> tuple[dict[str, Ref], dict[str, list[tuple[str, Ref]]]]:
+        """What stands of some channels before a checkpoint: their seeds, and what was written, the newest first."""
+        seeds: dict[str, Ref] = {}
+        found: dict[str, list[tuple[str, Ref]]] = {channel: [] for channel in channels}
+        with self.database.reading() as db:
+            row = next(iter(db.execute(Q["by_id"], (key, ns, checkpoint))), None)
+            if row is None:
+                return seeds, found
+            wanted = row[3]
+            # a line is nearly always one of neighbours: read it as a range, and pass over what is of other branches
+            lines = db.execute(Q["below"], (key, ns, row[1]))
+            notes = db.execute(Q["written_below"], (key, ns, row[1]))
+            note = next(notes, None)
+            for row in lines:
+                if row[2] != wanted:
+                    continue
+                at = read_checkpoint(key, row)
+                while note is not None and note[0] > at.number:
+                    note = next(notes, None)
+                written = []
+                while note is not None and note[0] == at.number:
+                    written.append(read_written(key, ns, at.number, note[1:]))
+                    note = next(notes, None)
+                for one in sorted(written, key=lambda one: (one.path, one.task), reverse=True):
+                    for _, channel, ref in reversed(one.items):
+                        if channel in found and channel not in seeds:
+                            found[channel].append((one.task, ref))
+                seeds |= {c: at.values[c] for c in channels if c not in seeds and c in at.values}
+                wanted = at.parent
+                if wanted is None or len(seeds) == len(found):
+                    break
+        return seeds, found
+
+    def listed(
+        self,
+        key: bytes | None,
+        owner: str,
+        ns: str | None,
+        checkpoint: str | None,
+        before: str | None,
+        filter: Sequence[tuple[str, Any]],
+        limit: int | None,
+    ) -> list[Checkpoint]:
+        """Checkpoints, newest first."""
+        paths = []
+        for name, value in filter:
+            steps = "".join(f'."{step}"' for step in name.split("."))
+            paths.append((f'$."{name}"', f"${steps}", value))
+        more = (checkpoint, before, msgspec.json.encode(paths).decode(), -1 if limit is None else limit)
+        with self.database.reading() as db:
+            if key is None:
+                rows = db.execute(Q["of_owner"], (owner, ns, *more))
+            else:
+                rows = db.execute(Q["of_thread" if ns is None else "of_namespace"], (key, ns, *more))
+            return [read_checkpoint(row[0], row[3:], (row[1], row[2])) for row in rows]
