@@ -148,6 +148,8 @@ def _latin(text: str) -> str | None:
     for language, letters in _LETTERS.items():
         scores[language] += _LETTER_WEIGHT * len(re.findall(letters, low))
     (best, score), (_, second) = sorted(scores.items(), key=lambda item: -item[1])[:2]
+    if sum(word in WORDS[best] or re.search(_LETTERS[best], word) is not None for word in words) < 2:
+        return None  # one word, said often, tells no more than said once
     known = sum(count for word, count in words.items() if word in WORDS[best])
     # Of a sentence a third and more are such words; where hardly one is, it is another language, or a list of names.
     return best if score >= LEAST_WEIGHT and score >= LEAD * second and known * 16 >= words.total() else None

@@ -120,3 +120,9 @@ def texts(record):
         return [record["text"], *(q["q"] for q in record.get("questions", ()))]
     talk = (m for m in record.get("messages", ()) if m["role"] in ("user", "assistant"))
     return [m["content"] for m in talk if isinstance(m.get("content"), str)]
+
+
+@pytest.mark.parametrize("text", ["u 1\nu 2\nu 3\nu 4\nu 5", "que que que que", "the the the"])
+def test_one_word_said_often_is_no_language(text):
+    """A summary must not be refused as another language because a letter recurs."""
+    assert language_of(text) is None
