@@ -1,4 +1,4 @@
-"""Readers of files: Markdown, text, HTML, PDF, DOCX, JSONL. Each asks a well-kept library; none runs or fetches anything.
+"""Readers of files: Markdown, text, HTML, PDF, DOCX, JSONL. None runs or fetches anything that a file names.
 
 Markdown, text and JSONL are read by the bare install, the others with the extra `rag`.
 """
@@ -9,8 +9,9 @@ from importlib import import_module
 
 from novelo.errors import ImportFailed
 from novelo.retrievers.readers.base import Block, Document, Section
+from novelo.retrievers.readers.jsonl import section_of
 
-__all__ = ["KINDS", "Block", "Document", "Section", "kind_of", "read"]
+__all__ = ["KINDS", "Block", "Document", "Section", "kind_of", "read", "section_of"]
 
 KINDS = {
     ".md": "markdown", ".markdown": "markdown", ".mdx": "markdown", ".txt": "text", ".text": "text", ".rst": "text",

@@ -1,8 +1,8 @@
-"""What a reader gives: a document as sections under their headings, each of blocks that are best kept whole or may be cut.
+"""What a reader gives: a document as sections under their headings, each of blocks that may be cut or are best not.
 
-A reader takes the bytes of one file, already within the size limit, and gives a `Document`; it raises `ImportFailed` with
-a sentence that says what is wrong with the file and what to do. It never runs, fetches or follows anything that the file
-names.
+A reader takes the bytes of one file, already within the size limit, and gives a `Document`; it raises `ImportFailed`
+with a sentence that says what is wrong with the file and what to do. It never runs, fetches or follows anything that
+the file names.
 """
 
 from __future__ import annotations

@@ -12,17 +12,22 @@ from novelo.errors import MissingExtra
 from novelo.retrievers.readers.base import Document, Sections, table_text
 
 try:
-    from bs4 import BeautifulSoup, NavigableString, PreformattedString, Tag, XMLParsedAsHTMLWarning
+    from bs4 import BeautifulSoup, XMLParsedAsHTMLWarning
+    from bs4.element import NavigableString, PreformattedString, Tag
 except ImportError as _error:
     raise MissingExtra("reading HTML needs beautifulsoup4: pip install 'novelo[rag]'", extra="rag") from _error
 
-_DROPPED = frozenset(
-    "script style noscript template head nav footer aside iframe object svg canvas form button select dialog menu".split()
-)
-_INLINE = frozenset(
-    "a abbr b bdi bdo big br cite code data del dfn em font i img ins kbd label mark q rp rt ruby s samp small span"
-    " strike strong sub sup time tt u var wbr".split()
-)
+# fmt: off
+_DROPPED = frozenset({
+    "script", "style", "noscript", "template", "head", "nav", "footer", "aside", "iframe", "object", "svg", "canvas",
+    "form", "button", "select", "dialog", "menu",
+})
+_INLINE = frozenset({
+    "a", "abbr", "b", "bdi", "bdo", "big", "br", "cite", "code", "data", "del", "dfn", "em", "font", "i", "img", "ins",
+    "kbd", "label", "mark", "q", "rp", "rt", "ruby", "s", "samp", "small", "span", "strike", "strong", "sub", "sup",
+    "time", "tt", "u", "var", "wbr",
+})
+# fmt: on
 _HEADINGS = {f"h{n}": n for n in range(1, 7)}
 _LIST_DEPTH = 20
 

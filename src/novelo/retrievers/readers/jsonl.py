@@ -48,7 +48,8 @@ def section_of(found: Any) -> Section:
     """
     if not isinstance(found, Mapping):
         raise ImportFailed("expected an object with a text, or a question and an answer")
-    meta = found.get("metadata") if isinstance(found.get("metadata"), Mapping) else {}
+    given = found.get("metadata")
+    meta: Mapping[str, Any] = given if isinstance(given, Mapping) else {}
     question, answer, text = _of(found, QUESTION), _of(found, ANSWER), _of(found, TEXT)
     if question and answer:
         text = f"{clean(question)}\n{clean(answer)}"

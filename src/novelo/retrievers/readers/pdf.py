@@ -44,7 +44,9 @@ def read(data: bytes) -> Document:
         raise
     except Exception as error:  # whatever a broken file makes the library raise
         missing = "cryptography" in str(error) or "PyCryptodome" in str(error)
-        said = "an encrypted PDF: save it without its password" if missing else f"a damaged PDF ({type(error).__name__})"
+        said = (
+            "an encrypted PDF: save it without its password" if missing else f"a damaged PDF ({type(error).__name__})"
+        )
         raise ImportFailed(said) from error
     running = _running(pages)
     out = Sections()
