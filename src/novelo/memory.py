@@ -245,12 +245,15 @@ class Memory(Accounts):
         return Ledger(Row(*row) for row in self.store.calls(None, owner))
 
     def erase_owner(self, owner: str) -> list[Receipt]:
-        """Erase all threads of an owner; a receipt for each.
+        """Erase all threads and collections of documents of an owner; a receipt for each.
 
         Raises:
             StorageCorrupt: some cannot be read any more, and stay; all others are erased.
         """
         out: list[Receipt] = []
+        for row in self.store.documents.collections(owner):
+            out.append(Receipt(self.store.documents.erase(row.key, time.time()), pending=not self.store.scrub()))
+            self.indexes.forget(row.key)
         while rows := self.store.threads(owner=owner, search=None, tag=None, limit=500, cursor=None):
             out += [self.store.erase(row.key, time.time()) for row in rows]
         if rows.damaged:

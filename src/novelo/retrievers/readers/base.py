@@ -140,7 +140,7 @@ class Sections:
 
     def block(self, text: str, *, whole: bool = False, head: str = "", raw: bool = False) -> None:
         """A piece of the section; raw text keeps its spaces."""
-        text = text.strip("\n") if raw else clean(text)
+        text = CONTROL.sub("", unicodedata.normalize("NFC", text)).strip("\n") if raw else clean(text)
         if not text.strip():
             return
         self._size += len(text)
