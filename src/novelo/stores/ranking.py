@@ -1,6 +1,7 @@
 """BM25 over the chunks of a collection: what words, their weights and the collection's own numbers say of a chunk.
 
-A word of a question may stand in a text by one of several stems; they count as one word. Stems of titles and headings
+A word of a question may stand in a text by one of several stems, or by several at once where nobody could tell the
+text's language; they count as one word, as often as the one that stands there most. Stems of titles and headings
 count beside those of the text, and a chunk's length is that of both.
 
     score = Σ weight · idf · tf · (K1 + 1) / (tf + K1 · (1 - B + B · length / average))
@@ -46,7 +47,7 @@ class Ranking:
         norm = K1 * (1 - B + B * (len(heads) + len(words)) / self.average)
         total = 0.0
         for stems, idf in self._words:
-            tf = sum(counts.get(stem, 0.0) for stem in stems)
+            tf = max((counts.get(stem, 0.0) for stem in stems), default=0.0)
             if tf:
                 total += idf * tf * (K1 + 1) / (tf + norm)
         return total

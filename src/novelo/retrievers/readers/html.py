@@ -20,7 +20,7 @@ except ImportError as _error:
 # fmt: off
 _DROPPED = frozenset({
     "script", "style", "noscript", "template", "head", "nav", "footer", "aside", "iframe", "object", "svg", "canvas",
-    "form", "button", "select", "dialog", "menu",
+    "form", "button", "select", "dialog", "menu", "title",
 })
 _INLINE = frozenset({
     "a", "abbr", "b", "bdi", "bdo", "big", "br", "cite", "code", "data", "del", "dfn", "em", "font", "i", "img", "ins",
