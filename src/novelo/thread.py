@@ -12,6 +12,7 @@ import msgspec
 from novelo import formats
 from novelo.context import Context, compose_source
 from novelo.context.budget import Budget
+from novelo.context.manifest import Searched
 from novelo.context.spec import bounded, stages_of
 from novelo.errors import ContextTooSmall, InvalidSpec, ThreadBusy, ThreadErased, TurnClosed, UnknownEntry
 from novelo.messages import Message
@@ -191,7 +192,7 @@ class Thread(Record):
         state: dict[str, Any] | None = None,
         question: Message | None = None,
         passages: Sequence[dict[str, Any]] = (),
-        standalone: str | None = None,
+        standalone: str | Searched | None = None,
         window: int | None = None,
     ) -> Context:
         """The context of the thread as it stands; see `context`."""
@@ -222,7 +223,7 @@ class Thread(Record):
         prompt: str,
         question: Message | None,
         passages: Sequence[dict[str, Any]],
-        standalone: str | None,
+        standalone: str | Searched | None,
         window: int | None,
     ) -> Context:
         memory = self.memory

@@ -15,7 +15,7 @@ from typing import Any
 from novelo import formats
 from novelo.context.draft import Desk, Draft, Pulled, Source
 from novelo.context.listing import ListSource, OtherForm
-from novelo.context.manifest import Manifest, explain, left_out, ranges
+from novelo.context.manifest import Manifest, Searched, explain, left_out, ranges
 from novelo.context.spec import Policy, name_of, parse, stages_of
 from novelo.context.summary import PLACE
 from novelo.errors import InvalidContext, InvalidSpec
@@ -150,7 +150,7 @@ def compose_source(
     window: int | None = None,
     form: str = "openai",
     system: str | None = None,
-    question: str | None = None,
+    question: str | Searched | None = None,
     passages: Sequence[dict[str, Any]] = (),
     summary: Summary | None = None,
 ) -> Context:
@@ -160,6 +160,7 @@ def compose_source(
         opening: the entries at the head: system messages of the thread, or the one given with the call (position -1).
         fixed_tokens: tokens of what is added to the call besides tools (passages).
         correction: tokens to add, learnt from reported usage.
+        question: the standalone question, or all that was searched for.
         summary: the thread's summary in use, for a policy that summarizes.
     """
     reader = TurnReader(written_results="" if dialect(provider).tools else WRITTEN_RESULT)
@@ -186,13 +187,16 @@ def compose_source(
     _verify(entries, desk, turns)
     desk.log.singles.update(reader.findings.left_out)
     facts = _manifest(draft, turns, entries, tool_tokens, fixed_tokens)
+    searched = question if isinstance(question, Searched) else Searched(question)
     manifest = Manifest(
         policy=name_of(policy),
         provider=provider,
         counter=counter.name,
         model=model,
         system=system,
-        question=question,
+        question=searched.question,
+        queries=list(searched.queries),
+        decision=searched.decision,
         passages=list(passages),
         **facts,
     )

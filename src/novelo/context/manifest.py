@@ -11,6 +11,20 @@ import msgspec
 from novelo.context.draft import Log
 
 
+class Searched(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What was looked for on behalf of a question.
+
+    Attributes:
+        question: the standalone question, where one was made.
+        queries: the effective queries, each with its weight.
+        decision: why they are these: "first message", "stands alone", "rewritten", "carried", "refused: ...", ...
+    """
+
+    question: str | None = None
+    queries: tuple[tuple[str, float], ...] = ()
+    decision: str = ""
+
+
 class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     """The record of one context. Positions are those of the transcript; ranges are half-open: [start, stop).
 
@@ -24,7 +38,8 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
         tokens: by part: system, tools, passages, messages, total; and `budget` if one applied.
         summary: the version that stood for older entries, 0 for none.
         system: the system prompt, if it was given with the call.
-        question: the standalone question, where one was made; passages: what was retrieved for it.
+        question: the standalone question, where one was made; queries: what was searched for, with weights, and
+            decision why; passages: what was retrieved for it.
     """
 
     policy: str
@@ -39,6 +54,8 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     summary: int = 0
     system: str | None = None
     question: str | None = None
+    queries: list[tuple[str, float]] = []
+    decision: str = ""
     passages: list[dict[str, Any]] = []
     model: str | None = None
 
@@ -99,9 +116,32 @@ def explain(manifest: Manifest) -> str:
         lines.append("in: " + ", ".join(_span(a, b) for a, b in manifest.kept))
     lines += [f"out: {_span(a, b)}, by {why}" for a, b, why in manifest.left_out]
     lines += [f"changed: {_span(p, p + 1)}, by {why}" for p, why in manifest.changed]
+    lines += _searched(manifest)
     if manifest.made:
         lines.append(f"made up to keep the list valid: {manifest.made}")
     return "\n".join(lines)
+
+
+def _searched(manifest: Manifest) -> list[str]:
+    """What was searched for, why, and what was found."""
+    lines = [f"question: {manifest.decision}"] if manifest.decision else []
+    lines += [
+        f"searched: {_short(text)}" + (f" (x {weight:g})" if weight != 1 else "") for text, weight in manifest.queries
+    ]
+    for number, passage in enumerate(manifest.passages, 1):
+        named = " · ".join(_short(str(passage[k])) for k in ("title", "section", "source") if passage.get(k))
+        score = passage.get("score")
+        lines.append(
+            f"passage {number}: {named or _short(str(passage.get('text') or ''))}"
+            + (f", score {score:.2f}" if isinstance(score, int | float) else "")
+        )
+    return lines
+
+
+def _short(text: str, most: int = 100) -> str:
+    """A text in one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def _span(start: int, stop: int) -> str:
