@@ -9,12 +9,11 @@ and passages are quoted line by line as data: an instruction inside stays a quot
 question is looked at before anybody searches for it; what is no question of the user's is refused, and the user's own
 words are searched instead.
 
-A passage is a dict: `text`, and where known `source`, `title` and `score` (the higher, the better).
+Passages, and how they stand in a request, are in `passages.py`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -31,6 +30,7 @@ from novelo.context.summary import PLACE
 from novelo.errors import InvalidSpec
 from novelo.languages import language_of
 from novelo.messages import Message, Usage
+from novelo.passages import Passage, cited, fuse, passages_text, quote, with_passages
 from novelo.summaries import Summary
 from novelo.tokens import count_message
 from novelo.tokens import counter as counter_of
@@ -49,10 +49,8 @@ __all__ = [
     "with_passages",
 ]
 
-Passage = dict[str, Any]
 MESSAGE_LONGEST = 2000  # characters of one message that the rewriting model reads
 CONDENSE_TOKENS = 400  # of its answer, at most
-RANK_CONSTANT = 60  # of reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009)
 
 NOT_FOUND = {
     "pt": "Não encontrei isso nos documentos.",
@@ -158,9 +156,9 @@ def condense(
         return Condensed(said, said)
     users = "\n".join(m.text for m in told if m.role == "user")
     language = language_of(said) or language_of(users)
-    quoted = "\n\n".join(f"{m.role}:\n{_quote(m.text[:MESSAGE_LONGEST])}" for m in told)
+    quoted = "\n\n".join(f"{m.role}:\n{quote(m.text[:MESSAGE_LONGEST])}" for m in told)
     system = (prompt or CONDENSE).replace("{language}", LANGUAGES.get(language or "", "the language of the question"))
-    body = f"The conversation:\n\n{quoted}\n\nThe last question:\n{_quote(said)}"
+    body = f"The conversation:\n\n{quoted}\n\nThe last question:\n{quote(said)}"
     messages = [{"role": "system", "content": system}, {"role": "user", "content": body}]
     request = ModelRequest(messages, model=model, purpose="condense", max_output_tokens=CONDENSE_TOKENS)
     try:
@@ -170,46 +168,6 @@ def condense(
     text, fault = judged(reply.text if not reply.message.tool_calls else "", said, quoted, language)
     standalone = said if fault else text
     return Condensed(said, standalone, standalone != said, fault, 1, reply.usage, reply.model)
-
-
-# ------------------------------------------------------------------------------------------------ the passages
-def fuse(rankings: Iterable[Sequence[Passage]], limit: int | None = None) -> list[Passage]:
-    """Several rankings as one, by reciprocal ranks; where two passages draw, the one of the earlier ranking is first.
-
-    Args:
-        rankings: passages, the best first; equal texts of one source are one passage.
-        limit: how many to give; None is half as many again as the longest ranking has, so that the best of each stay.
-    Example: [[A, B, C], [D, A]] -> [A, D, B, C]
-    """
-    given = [list(ranking) for ranking in rankings]
-    weights: dict[tuple[str, str], float] = {}
-    first: dict[tuple[str, str], Passage] = {}
-    for ranking in given:
-        for rank, passage in enumerate(ranking, 1):
-            key = (str(passage.get("source") or ""), str(passage.get("text") or ""))
-            weights[key] = weights.get(key, 0.0) + 1 / (RANK_CONSTANT + rank)
-            first.setdefault(key, passage)
-    most = max(map(len, given), default=0)
-    order = sorted(first, key=lambda key: -weights[key])
-    return [first[key] for key in order[: (most * 3 + 1) // 2 if limit is None else limit]]
-
-
-def passages_text(passages: Sequence[Passage], start: int = 1) -> str:
-    """Passages as they stand in a request: numbered, with their source, every line quoted."""
-    out = []
-    for number, passage in enumerate(passages, start):
-        named = " · ".join(_line(passage[k]) for k in ("title", "source") if passage.get(k))
-        out.append(f"[{number}]{' ' + named if named else ''}\n{_quote(str(passage.get('text') or ''))}")
-    return "\n\n".join(out)
-
-
-def cited(text: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:
-    """The passages that a text names by their numbers, in order; all where it names none of them."""
-    numbers = {
-        int(n) for group in re.findall(r"[\[【]([\d\s,;]{1,40})[\]】]", text) for n in re.findall(r"\d{1,4}", group)
-    }
-    named = tuple(p for n, p in enumerate(passages, 1) if n in numbers)
-    return named or tuple(passages)
 
 
 # ------------------------------------------------------------------------------------------------ the answer
@@ -267,22 +225,6 @@ def answer(
     messages = with_passages(context.messages("openai"), kept)
     reply = yield ModelRequest(messages, model=model, purpose="reply", passages=tuple(kept))
     return Answered(reply.text, True, cited(reply.text, kept), context, reply)
-
-
-def with_passages(messages: Sequence[dict[str, Any]], passages: Sequence[Passage]) -> list[dict[str, Any]]:
-    """Chat messages with the passages put before the newest question, in its message.
-
-    They stand there and not in the system prompt: what they quote has no authority, and all before them stays the same
-    from turn to turn, as prompt caches want it.
-    """
-    if not passages:
-        return list(messages)
-    block = passages_text(passages)
-    at = max(i for i, m in enumerate(messages) if m["role"] == "user")
-    content = messages[at]["content"]
-    whole = isinstance(content, str)
-    content = f"{block}\n\n{content}" if whole else [{"type": "text", "text": block}, *content]
-    return [*messages[:at], {**messages[at], "content": content}, *messages[at + 1 :]]
 
 
 def _spoken(said: str, history: Sequence[Message], language: str | None) -> str | None:
@@ -345,12 +287,3 @@ def _told(context: Context) -> list[Message]:
     last = max((i for i, e in enumerate(entries) if e.message.role == "user"), default=0)
     said = [e.message for e in entries[:last] if not e.made or e.position == PLACE]
     return [m for m in said if m.role in ("user", "assistant") and m.text.strip()]
-
-
-def _quote(text: str) -> str:
-    return "\n".join(f"> {line}" for line in text.splitlines()) or "> "
-
-
-def _line(text: Any) -> str:
-    """A title or an address in one line, so that it cannot end the quotation."""
-    return " ".join(str(text).split())[:200]

@@ -27,7 +27,7 @@ LAYERS = {
     layer: frozenset(heads.split())
     for layer, heads in {
         "core": "errors messages protocol repair wire transcript context tokens _estimate _media _fact_rules asking"
-        " usage events limits facts languages answers summaries covering quoting compaction retrieval formats"
+        " usage events limits facts languages answers summaries covering quoting compaction retrieval passages formats"
         " _questions caching report replay words",
         "outside": "models prices retrievers stores",
         "shell": "memory thread record turn source portable aio worker why accounts connect privacy compare folding",
