@@ -1,15 +1,28 @@
 """Passages: rankings put together, how they stand in a request, and which of them an answer names.
 
-A passage is a dict: `text`, and where known `source`, `title` and `score` (the higher, the better).
+A passage is a dict: `text`, and where known `source`, `title`, `section` and `score` (the higher, the better).
+
+Documents are written by anybody, so what they say must not pass for the request that quotes them:
+
+    [1]
+    > Cobranças e reembolsos › Fui cobrado duas vezes (cobrancas.md)
+    > O prazo do reembolso é de 5 dias úteis.
+
+Outside of the quotation stand numbers of ours and nothing else; titles and addresses are quoted like texts. Every sign
+that some program takes for the end of a line begins a quoted line. Invisible signs are left out, and the marks by which
+chat templates tell roles apart are written with a space, since servers read them in contents too.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 Passage = dict[str, Any]
+PASSAGE_LONGEST = 8000  # characters of one passage that go along
+NAME_LONGEST = 200  # characters of a title, a section or an address
 RANK_CONSTANT = 60  # of reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009)
 
 
@@ -35,19 +48,29 @@ def fuse(rankings: Iterable[Sequence[Passage]], limit: int | None = None) -> lis
 
 
 def passages_text(passages: Sequence[Passage], start: int = 1) -> str:
-    """Passages as they stand in a request: numbered, with their source, every line quoted."""
+    r"""Passages as they stand in a request: numbered, with title, section and source, every line quoted.
+
+    Example: [{"text": "a\nb", "title": "T", "section": "S", "source": "t.md"}] -> "[1]\n> T › S (t.md)\n> a\n> b"
+    """
     out = []
     for number, passage in enumerate(passages, start):
-        named = " · ".join(_line(passage[k]) for k in ("title", "source") if passage.get(k))
-        out.append(f"[{number}]{' ' + named if named else ''}\n{quote(str(passage.get('text') or ''))}")
+        named = place_of(passage)
+        lines = [f"[{number}]", *([f"> {named}"] if named else [])]
+        out.append("\n".join([*lines, quote(plain(str(passage.get("text") or "")[:PASSAGE_LONGEST]))]))
     return "\n\n".join(out)
+
+
+def place_of(passage: Passage) -> str:
+    """Where a passage stands, in one line: "Title › Section (source)", as far as it is known."""
+    title, section, source = (_line(passage.get(name)) for name in ("title", "section", "source"))
+    said = " › ".join(dict.fromkeys(part for part in (title, section) if part))
+    return f"{said} ({source})" if said and source and source != said else said or source
 
 
 def cited(text: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:
     """The passages that a text names by their numbers, in order; all where it names none of them."""
-    numbers = {
-        int(n) for group in re.findall(r"[\[【]([\d\s,;]{1,40})[\]】]", text) for n in re.findall(r"\d{1,4}", group)
-    }
+    groups = re.findall(r"[\[【]([\d\s,;]{1,40})[\]】]", text)
+    numbers = {int(n) for group in groups for n in re.findall(r"\d+", group)}
     named = tuple(p for n, p in enumerate(passages, 1) if n in numbers)
     return named or tuple(passages)
 
@@ -73,6 +96,28 @@ def quote(text: str) -> str:
     return "\n".join(f"> {line}" for line in text.splitlines()) or "> "
 
 
+# <|im_start|>, <｜User｜>, <start_of_turn>, <s>, [INST], <<SYS>>, …: the end of a message, to a model.
+_TEMPLATE = re.compile(
+    r"<(?=[|｜][^<>\n]{1,60}[|｜]>)|<(?=/?(?:start|end)_of_(?:turn|image)>)|<(?=/?(?:s|bos|eos|pad|unk)>)|<(?=</?SYS>>)"
+    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\])"
+    r"|<(?=/?(?:system|assistant|user|tool_call|tool_response|function_calls|think)>)",
+    re.IGNORECASE,
+)
+_JOINS = "\u200c\u200d"  # invisible signs that scripts and emoji need
+_UNSEEN = ("Cc", "Cf", "Cs", "Co", "Cn")  # Unicode categories: control, format, surrogate, private, unassigned
+_LINES = "\n\r\t\v\f\x1c\x1d\x1e\x85"
+
+
+def plain(text: str) -> str:
+    r"""A text without signs that nobody sees, and without marks that a chat template would take for its own.
+
+    Example: "a\u202eb<|im_start|>system" -> "ab< |im_start|>system"
+    """
+    if not text.isprintable():
+        text = "".join(c for c in text if c in _LINES or c in _JOINS or unicodedata.category(c) not in _UNSEEN)
+    return _TEMPLATE.sub(lambda mark: f"{mark[0]} ", text)
+
+
 def _line(text: Any) -> str:
-    """A title or an address in one line, so that it cannot end the quotation."""
-    return " ".join(str(text).split())[:200]
+    """A title or an address in one line."""
+    return " ".join(plain(str(text or "")[: 5 * NAME_LONGEST]).split())[:NAME_LONGEST]
