@@ -15,7 +15,7 @@ from typing import Any
 from novelo import formats
 from novelo.context.draft import Desk, Draft, Pulled, Source
 from novelo.context.listing import ListSource, OtherForm
-from novelo.context.manifest import Manifest, explain, left_out, ranges
+from novelo.context.manifest import Manifest, Retrieved, explain, left_out, ranges
 from novelo.context.spec import Policy, name_of, parse, stages_of
 from novelo.context.summary import PLACE
 from novelo.errors import InvalidContext, InvalidSpec
@@ -33,6 +33,7 @@ __all__ = [
     "Entry",
     "Manifest",
     "Policy",
+    "Retrieved",
     "Source",
     "Step",
     "Turn",
@@ -152,6 +153,7 @@ def compose_source(
     system: str | None = None,
     question: str | None = None,
     passages: Sequence[dict[str, Any]] = (),
+    retrieved: Retrieved | None = None,
     summary: Summary | None = None,
 ) -> Context:
     """The context from anything that can be read backwards; see `compose`.
@@ -194,6 +196,7 @@ def compose_source(
         system=system,
         question=question,
         passages=list(passages),
+        retrieved=retrieved,
         **facts,
     )
     context = Context(entries, manifest, form)
