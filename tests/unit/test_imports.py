@@ -30,7 +30,8 @@ LAYERS = {
         " usage events limits facts languages answers summaries covering quoting compaction retrieval passages formats"
         " _again _questions caching report replay words",
         "outside": "models prices retrievers stores",
-        "shell": "memory thread record turn source portable aio worker why accounts connect privacy compare folding",
+        "shell": "memory thread record turn turn_asking source portable aio worker why accounts connect privacy compare"
+        " folding",
         "faces": "importers integrations cli server testing demo plots __main__",
         "front door": "__init__",
     }.items()

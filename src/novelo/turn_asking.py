@@ -1,0 +1,139 @@
+"""The asking half of an open turn: the context of a call, and a model's answer to it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from novelo.asking import ModelRequest
+from novelo.context import Context
+from novelo.formats.reply import StreamReader
+from novelo.messages import Message, is_blank
+from novelo.models.base import stream
+from novelo.models.failures import is_overflow, shorter
+from novelo.stores.base import Begun
+
+if TYPE_CHECKING:
+    from novelo.thread import Thread
+
+
+class Asking:
+    """What `LiveTurn` inherits: messages for a call of yours, or the call itself. The turn writes what comes back."""
+
+    thread: Thread
+    context: Context | None
+    replayed: bool
+    _asked_at: float | None
+    _first_token_at: float | None
+    _last: Message | None
+    _purpose: str
+    _shrunk: bool
+    _stream: StreamReader | None
+
+    if TYPE_CHECKING:  # the writing half has them
+
+        @property
+        def position(self) -> int:
+            """The position of the question."""
+
+        @property
+        def stored_reply_message(self) -> Message | None:
+            """The answer that the same key got before."""
+
+        def reply(self, reply: Any) -> Message:
+            """Store the model's answer."""
+
+        def stream(self, chunks: Iterable[Any]) -> Iterator[str]:
+            """Pass on a streamed answer, and store it."""
+
+        def _need(self) -> Begun: ...
+        def _now_state(self) -> dict[str, Any]: ...
+
+    def messages(
+        self, form: str = "openai", *, tools: Sequence[dict[str, Any]] | None = None, policy: Any = None, **more: Any
+    ) -> Any:
+        """The context of the next call, the question and the steps so far included, in a provider's form.
+
+        Args:
+            form: openai, anthropic, langchain, responses, gemini, mistral, message.
+            tools: tool definitions, counted with the context.
+            policy, provider, model, system, passages: for this call only.
+        """
+        self._need()
+        if form == "anthropic":
+            more.setdefault("provider", "anthropic")
+        self.context = self.thread.compose(policy=policy, tools=tools, state=self._now_state(), **more)
+        self._asked_at = time.monotonic()
+        self._first_token_at = None
+        return self.context.messages(form)
+
+    def shrunk(self, error: BaseException, form: str = "openai", **more: Any) -> Any:
+        """A shorter context, after a provider refused the last one as too long; once in a turn.
+
+        What the refusal says of the model's window is kept in mind for the next turns.
+
+        Args:
+            error: what the provider's SDK raised; it is raised again if it says something else, or if nothing shorter
+                is valid: the same request is never sent again.
+            form, more: as for `messages`.
+        """
+        sent = self.context
+        if sent is None or self._shrunk or not is_overflow(error):
+            raise error
+        self._shrunk = True
+        memory, model = self.thread.memory, more.get("model")
+        memory.learn_ceiling(model, shorter(error, sent.tokens))
+        asked_at = self._asked_at
+        messages = self.messages(form, **more)
+        assert self.context is not None
+        if self.context.tokens >= sent.tokens:
+            raise error
+        self._purpose, self._asked_at = "retry", asked_at or self._asked_at
+        return messages
+
+    def ask(self, model: Any, *, on_text: Callable[[str], None] | None = None, **more: Any) -> Message:
+        """Compose, ask a model of ours (`novelo.model(...)`), store the answer; a refused context is shortened once.
+
+        Args:
+            model: anything with `complete(request)`.
+            on_text: called with each piece of a streamed answer.
+            more: as for `messages`; `tools` reach the model too.
+        Returns:
+            The answer, which may call tools: add their results, and ask again. Where the same key was answered before,
+            the stored answer; the model is not asked.
+        """
+        if self.replayed:
+            stored = self.stored_reply_message or Message("assistant", "")
+            if on_text is not None and stored.text:
+                on_text(stored.text)
+            return stored
+        messages = self.messages("openai", **more)
+        try:
+            return self._asked(model, messages, on_text, more)
+        except Exception as error:
+            if self._stream is not None and not is_blank(self._stream.message(partial=True)):
+                raise
+            self._stream = None
+            messages = self.shrunk(error, "openai", **more)
+        return self._asked(model, messages, on_text, more)
+
+    def _asked(self, model: Any, messages: Any, on_text: Callable[[str], None] | None, more: dict[str, Any]) -> Message:
+        request = ModelRequest(
+            messages, tools=tuple(more.get("tools") or ()), model=more.get("model"), purpose=self._purpose,
+            stream=on_text is not None, passages=tuple(more.get("passages") or ()),
+        )  # fmt: skip
+        if on_text is None:
+            return self.reply(model.complete(request))
+        for piece in self.stream(stream(model, request)):
+            on_text(piece)
+        assert self._last is not None
+        return self._last
+
+    def history(self, form: str = "openai", **more: Any) -> Any:
+        """The context without the newest question and without the system message, for prompts with a place for each."""
+        context = self.thread.compose(state=self._now_state(), **more)
+        self.context = context
+        self._asked_at = time.monotonic()
+        entries = [e for e in context.entries if e.position < self.position and e.message.role != "system"]
+        return Context(entries, context.manifest, context.form).messages(form)
