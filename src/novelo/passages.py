@@ -17,13 +17,57 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
+from novelo.errors import InvalidSpec
+from novelo.messages import Message, Text
+
 Passage = dict[str, Any]
+_FIELDS = {  # of a passage -> what others call it, in their metadata; and its type here
+    "source": (("source", "file_path", "url", "path"), str),
+    "title": (("title", "document_title"), str),
+    "section": (("section", "heading"), str),
+    "page": (("page",), int),
+    "score": (("score", "relevance_score", "similarity"), float),
+    "id": (("id", "_id"), str),
+}
+_TEXTS = ("text", "page_content", "content")
 PASSAGE_LONGEST = 8000  # characters of one passage that go along
 NAME_LONGEST = 200  # characters of a title, a section or an address
 RANK_CONSTANT = 60  # of reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009)
+
+
+def passage_of(found: Any) -> Passage:
+    """What a retriever found, as data that any store can keep.
+
+    Args:
+        found: a text, a passage, or a dict or an object such as LangChain's Document with its text in `page_content` or
+            `content` and the rest in `metadata`. Headers that a splitter of LangChain notes there become the section.
+    Raises:
+        InvalidSpec: it has no text.
+    """
+    if isinstance(found, str):
+        return {"text": found}
+    own = found if isinstance(found, Mapping) else {n: getattr(found, n, None) for n in (*_TEXTS, "metadata", "id")}
+    text = next((own[name] for name in _TEXTS if isinstance(own.get(name), str)), None)
+    if text is None:
+        raise InvalidSpec(f"passage of {type(found).__name__}: expected a text, or something with one")
+    kept = isinstance(own.get("text"), str)  # a passage already: what its retriever says besides stays
+    out: Passage = {k: v for k, v in own.items() if isinstance(v, str | int | float)} if kept else {"text": text}
+    told = {**(own.get("metadata") or {}), **{k: v for k, v in own.items() if v is not None}}
+    if headers := [str(told[k]) for k in sorted(told, key=str) if re.fullmatch(r"(?i)h(?:eader)? ?[1-6]", str(k))]:
+        told.setdefault("section", " › ".join(headers))
+    for name, (also, kind) in _FIELDS.items():
+        value = next((told[k] for k in also if told.get(k) is not None), None)
+        try:
+            if value is not None and value != "":
+                out[name] = kind(value)
+        except (TypeError, ValueError):
+            out.pop(name, None)
+    return out
 
 
 def fuse(rankings: Iterable[Sequence[Passage]], limit: int | None = None) -> list[Passage]:
@@ -89,6 +133,14 @@ def with_passages(messages: Sequence[dict[str, Any]], passages: Sequence[Passage
     whole = isinstance(content, str)
     content = f"{block}\n\n{content}" if whole else [{"type": "text", "text": block}, *content]
     return [*messages[:at], {**messages[at], "content": content}, *messages[at + 1 :]]
+
+
+def before_question(message: Message, passages: Sequence[Passage]) -> Message:
+    """The question's message with the passages before it, as `with_passages` puts them."""
+    block = passages_text(passages)
+    content = message.content
+    told: Any = f"{block}\n\n{content}" if isinstance(content, str) else (Text(text=block), *(content or ()))
+    return msgspec.structs.replace(message, content=told)
 
 
 def quote(text: str) -> str:

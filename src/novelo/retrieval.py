@@ -21,16 +21,19 @@ from typing import Any
 import msgspec
 
 from novelo import formats
+from novelo._again import reminds, says_more
 from novelo._questions import judged, stands_alone, terms
 from novelo.asking import Flow, ModelReply, ModelRequest
 from novelo.compaction import LANGUAGES
 from novelo.context import Context, compose_source, parse
 from novelo.context.listing import ListSource
+from novelo.context.redact import Redact
+from novelo.context.spec import stages_of
 from novelo.context.summary import PLACE
 from novelo.errors import InvalidSpec
 from novelo.languages import language_of
 from novelo.messages import Message, Usage
-from novelo.passages import Passage, cited, fuse, passages_text, quote, with_passages
+from novelo.passages import Passage, cited, fuse, passage_of, passages_text, quote, with_passages
 from novelo.summaries import Summary
 from novelo.tokens import count_message
 from novelo.tokens import counter as counter_of
@@ -42,10 +45,14 @@ __all__ = [
     "answer",
     "cited",
     "condense",
+    "evidence",
     "fuse",
     "judged",
+    "masked",
+    "passage_of",
     "passages_text",
     "stands_alone",
+    "supporting",
     "with_passages",
 ]
 
@@ -111,6 +118,7 @@ class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
         sources: the passages that the text names by their numbers, as [1]; all that were given where it names none.
         context: what the model was sent, with its manifest: the question, the passages and their scores.
         reply: the model's answer; None where it was not asked.
+        passages: all that the model was given; the numbers in the text are theirs, from 1.
     """
 
     text: str
@@ -118,6 +126,7 @@ class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
     sources: tuple[Passage, ...] = ()
     context: Context | None = None
     reply: ModelReply | None = None
+    passages: tuple[Passage, ...] = ()
 
 
 # ------------------------------------------------------------------------------------------------ the question
@@ -176,6 +185,7 @@ def answer(
     question: Any,
     passages: Sequence[Passage],
     *,
+    former: Sequence[Passage] = (),
     standalone: str | None = None,
     policy: Any = "window:10turns",
     counter: Any = "estimate",
@@ -196,6 +206,8 @@ def answer(
         history: n messages in any form, oldest first, without the question.
         question: a text, or a message.
         passages: what was found for it, the best first.
+        former: the passages of the turn before. A request such as "explique melhor" or "e o segundo?" is answered from
+            them and not from `passages`; a question for what was said before is answered from both.
         standalone: the rewritten question, for the manifest and to tell what the history speaks of.
         policy: what of the history goes along; passages count for its budget.
         summary: what stands for the older part, for a policy that summarizes.
@@ -209,8 +221,8 @@ def answer(
     asked = _question(question)
     said = asked.text.strip()
     seen = _seen_by(history, may_see)
-    kept = [p for p in passages if min_score is None or p.get("score") is None or p["score"] >= min_score]
-    kept = [p for p in kept if str(p.get("text") or "").strip()]
+    given = masked(evidence(said, passages, former), parse(policy))
+    kept, _ = supporting(given, min_score)
     spoken = _spoken(said, seen, language)
     nothing = NOT_FOUND.get(spoken or "", NOT_FOUND["en"])
     if not kept and not _speaks_of(standalone or said, seen):
@@ -224,7 +236,57 @@ def answer(
     )  # fmt: skip
     messages = with_passages(context.messages("openai"), kept)
     reply = yield ModelRequest(messages, model=model, purpose="reply", passages=tuple(kept))
-    return Answered(reply.text, True, cited(reply.text, kept), context, reply)
+    return Answered(reply.text, True, sources(reply.text, kept, nothing), context, reply, tuple(kept))
+
+
+def evidence(question: str, found: Sequence[Any], former: Sequence[Any]) -> list[Passage]:
+    """What a question is answered from: what was found for it, the passages of the turn before, or both.
+
+    Example: "explique melhor", [], [A] -> [A]; "o prazo que você falou?", [B, A], [A] -> [A, B]
+    """
+    fresh, before = [passage_of(p) for p in found], [passage_of(p) for p in former]
+    if before and says_more(question):
+        return before
+    if not (before and reminds(question)):
+        return fresh
+    known = {(p.get("source"), p["text"]) for p in before}
+    return [*before, *(p for p in fresh if (p.get("source"), p["text"]) not in known)]
+
+
+def sources(text: str, passages: Sequence[Passage], nothing: str) -> tuple[Passage, ...]:
+    """What an answer rests on: the passages that it names; all if it names none; none if it only says `nothing`."""
+    named = cited(text, passages)
+    says_nothing = len(named) == len(passages) and text.strip().rstrip(".!。 ") == nothing.rstrip(".!。 ")
+    return () if says_nothing else named
+
+
+def supporting(passages: Sequence[Passage], least: float | None) -> tuple[list[Passage], list[Passage]]:
+    """The passages that can support an answer, and the others.
+
+    Args:
+        least: the score that a passage must have; one without a score is its retriever's word. None takes all.
+    """
+    kept: list[Passage] = []
+    rejected: list[Passage] = []
+    for passage in passages:
+        score = passage.get("score")
+        weak = least is not None and isinstance(score, int | float) and not score >= least
+        (rejected if weak or not passage["text"].strip() else kept).append(passage)
+    return kept, rejected
+
+
+def masked(passages: Sequence[Passage], policy: Any) -> list[Passage]:
+    """Passages with everything masked that a policy masks in what was said."""
+    masks = [stage for stage in stages_of(policy) if isinstance(stage, Redact)]
+    if not masks:
+        return list(passages)
+    out = []
+    for passage in passages:
+        said = {k: v for k, v in passage.items() if isinstance(v, str)}
+        for mask in masks:
+            said = {k: mask.text(v) for k, v in said.items()}
+        out.append({**passage, **said})
+    return out
 
 
 def _spoken(said: str, history: Sequence[Message], language: str | None) -> str | None:

@@ -12,6 +12,7 @@ from novelo.formats.reply import StreamReader
 from novelo.messages import Message, is_blank
 from novelo.models.base import stream
 from novelo.models.failures import is_overflow, shorter
+from novelo.passages import Passage, before_question
 from novelo.stores.base import Begun
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ class Asking:
         Args:
             form: openai, anthropic, langchain, responses, gemini, mistral, message.
             tools: tool definitions, counted with the context.
-            policy, provider, model, system, passages: for this call only.
+            policy, provider, model, system, passages: for this call only. Passages stand quoted before the question,
+                count for a budget, and are kept in the turn's manifest and in no message.
         """
         self._need()
         if form == "anthropic":
@@ -66,7 +68,8 @@ class Asking:
         self.context = self.thread.compose(policy=policy, tools=tools, state=self._now_state(), **more)
         self._asked_at = time.monotonic()
         self._first_token_at = None
-        return self.context.messages(form)
+        passages = self.context.manifest.passages
+        return (_with_passages(self.context, passages) if passages else self.context).messages(form)
 
     def shrunk(self, error: BaseException, form: str = "openai", **more: Any) -> Any:
         """A shorter context, after a provider refused the last one as too long; once in a turn.
@@ -121,7 +124,7 @@ class Asking:
     def _asked(self, model: Any, messages: Any, on_text: Callable[[str], None] | None, more: dict[str, Any]) -> Message:
         request = ModelRequest(
             messages, tools=tuple(more.get("tools") or ()), model=more.get("model"), purpose=self._purpose,
-            stream=on_text is not None, passages=tuple(more.get("passages") or ()),
+            stream=on_text is not None, passages=tuple(self.context.manifest.passages) if self.context else (),
         )  # fmt: skip
         if on_text is None:
             return self.reply(model.complete(request))
@@ -137,3 +140,13 @@ class Asking:
         self._asked_at = time.monotonic()
         entries = [e for e in context.entries if e.position < self.position and e.message.role != "system"]
         return Context(entries, context.manifest, context.form).messages(form)
+
+
+def _with_passages(context: Context, passages: Sequence[Passage]) -> Context:
+    """The context with passages before its newest question, for this call only."""
+    entries = list(context.entries)
+    at = max((i for i, e in enumerate(entries) if e.message.role == "user"), default=None)
+    if at is None:
+        return context
+    entries[at] = entries[at].altered(before_question(entries[at].message, passages), "passages")
+    return Context(entries, context.manifest, context.form)
