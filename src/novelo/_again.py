@@ -6,6 +6,7 @@ names a subject, is searched.
 
     says_more("pode explicar melhor?") -> True          says_more("explique melhor o frete") -> False
     nth("e o segundo?") -> 2                            reminds("qual era o prazo que você falou?") -> True
+    chats("muito obrigada!") -> True                    nothing is searched for
 """
 
 from __future__ import annotations
@@ -55,6 +56,17 @@ _AROUND_WORDS = (
     "should will you i it that this those these please give tell show get have what how need want like some bit "
     "little again once better other words not don t dont didn doesn quite any okay thanks thank let know him them "
     "s re m"
+)
+# What is said for the sake of it.
+_CHAT_WORDS = (
+    "oi ola opa bom boa dia tarde noite tudo bem obrigado obrigada valeu agradeco muito muitissimo ok okay certo "
+    "beleza perfeito otimo legal tchau ate logo mais pela por ajuda hola buenos buenas buen dias tardes noches "
+    "gracias muchas vale perfecto adios hasta luego la hello hi hey there good morning afternoon evening night thanks "
+    "thank you u so very much a lot for your the help great perfect bye goodbye see later cool fine alright nice"
+)
+_CHAT = frozenset(_CHAT_WORDS.split())
+_CHAT_SIGNS = re.compile(
+    "你好|您好|谢谢|多谢|感谢|好的|好|再见|拜拜|知道了|嗯|行|非常|太|你|您|了|啊|呀|哦|早上|晚上|下午|大家"
 )
 _ASKS = frozenset(_ASKING_WORDS.split())
 _AROUND = frozenset(f"{_AROUND_WORDS} {_THINGS}".split())
@@ -124,6 +136,14 @@ def _points(word: str, words: list[str]) -> bool:
         "punto",
         "point",
     )
+
+
+def chats(text: str) -> bool:
+    """Whether a message greets, thanks or takes leave, or has no word at all: there is nothing to search for."""
+    text = folded(text[: 2 * LONGEST])
+    if re.search(f"[{CJK}]", text):
+        return not _CHAT_SIGNS.sub("", re.sub(r"[^\w]+", "", text))
+    return len(text) < LONGEST and all(w in _CHAT for w in _WORD.findall(text))
 
 
 def nth(question: str) -> int | None:

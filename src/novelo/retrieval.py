@@ -25,7 +25,7 @@ from novelo._again import reminds, says_more
 from novelo._questions import judged, stands_alone, terms
 from novelo.asking import Flow, ModelReply, ModelRequest
 from novelo.compaction import LANGUAGES
-from novelo.context import Context, compose_source, parse
+from novelo.context import Context, Retrieved, compose_source, parse
 from novelo.context.listing import ListSource
 from novelo.context.redact import Redact
 from novelo.context.spec import stages_of
@@ -119,6 +119,7 @@ class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
         context: what the model was sent, with its manifest: the question, the passages and their scores.
         reply: the model's answer; None where it was not asked.
         passages: all that the model was given; the numbers in the text are theirs, from 1.
+        retrieved: what was searched and how that came about, where a turn did it.
     """
 
     text: str
@@ -127,6 +128,7 @@ class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
     context: Context | None = None
     reply: ModelReply | None = None
     passages: tuple[Passage, ...] = ()
+    retrieved: Retrieved | None = None
 
 
 # ------------------------------------------------------------------------------------------------ the question
@@ -223,11 +225,11 @@ def answer(
     seen = _seen_by(history, may_see)
     given = masked(evidence(said, passages, former), parse(policy))
     kept, _ = supporting(given, min_score)
-    spoken = _spoken(said, seen, language)
-    nothing = NOT_FOUND.get(spoken or "", NOT_FOUND["en"])
-    if not kept and not _speaks_of(standalone or said, seen):
+    tongue = spoken(said, seen, language)
+    nothing = NOT_FOUND.get(tongue or "", NOT_FOUND["en"])
+    if not kept and not speaks_of(standalone or said, seen):
         return Answered(nothing, False)
-    named = LANGUAGES.get(spoken or "", "the language of the question")
+    named = LANGUAGES.get(tongue or "", "the language of the question")
     told = (prompt or ANSWER).replace("{language}", named).replace("{nothing}", nothing)
     told = f"{system}\n\n{told}" if system else told
     context = _context(
@@ -235,7 +237,7 @@ def answer(
         policy, counter, summary, passages=kept, standalone=standalone, provider=provider, model=model,
     )  # fmt: skip
     messages = with_passages(context.messages("openai"), kept)
-    reply = yield ModelRequest(messages, model=model, purpose="reply", passages=tuple(kept))
+    reply = yield ModelRequest(messages, model=model, purpose="reply", passages=tuple(kept), question=standalone or "")
     return Answered(reply.text, True, sources(reply.text, kept, nothing), context, reply, tuple(kept))
 
 
@@ -289,11 +291,12 @@ def masked(passages: Sequence[Passage], policy: Any) -> list[Passage]:
     return out
 
 
-def _spoken(said: str, history: Sequence[Message], language: str | None) -> str | None:
+def spoken(said: str, history: Sequence[Message], language: str | None) -> str | None:
+    """The language to answer in: as wished, of the question, or of what the user said before; None if nothing tells."""
     return language or language_of(said) or language_of("\n".join(m.text for m in history if m.role == "user"))
 
 
-def _speaks_of(question: str, history: Sequence[Message]) -> bool:
+def speaks_of(question: str, history: Sequence[Message]) -> bool:
     """Whether the history has at least half of the words that a question is about."""
     wanted = terms(question)
     return bool(history) and 2 * len(wanted & terms("\n".join(m.text for m in history))) >= max(1, len(wanted))

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from novelo import formats
+from novelo.asking import ModelReply, ModelRequest
 from novelo.context import Context
 from novelo.errors import InvalidMessage, LeaseLost, NoveloError, ThreadErased, TurnClosed
 from novelo.formats.reply import StreamReader, read_reply
@@ -174,6 +175,22 @@ class LiveTurn(Asking):
         self._let_go()
         return message
 
+    def say(self, text: str) -> Message:
+        """An answer that no model made: appended, and the turn is closed; nothing comes into the ledger for it."""
+        if self.replayed:
+            return self.stored_reply_message or Message("assistant", "")
+        message = Message("assistant", text)
+        self._append([self._entry(message)], Close("done", self._manifest()))
+        self._status = "done"
+        self._let_go()
+        return message
+
+    def spent(self, request: ModelRequest, reply: ModelReply, seconds: float) -> None:
+        """A further call for this turn, such as one that rewrote the question; in the ledger with the next step."""
+        memory = self.thread.memory
+        counted = memory.counter("\n".join(str(m.get("content") or "") for m in request.messages))
+        self._spent.append(memory.call(request.purpose, reply.model, reply.usage, counted, reply.message, seconds))
+
     def add(self, *messages: Any) -> list[Message]:
         """A step, or a part of one: an assistant message with tool calls, tool results; durable on return."""
         if self.replayed:
@@ -272,8 +289,17 @@ class LiveTurn(Asking):
             self._state = dict(self._need().state)
         return self._state
 
-    def _now_state(self) -> dict[str, Any]:
+    def now_state(self) -> dict[str, Any]:
+        """The thread's custom state as it stands in this turn, for system prompts that are made from it."""
         return self._given_state if self._state is None else self._state
+
+    @property
+    def question(self) -> Message:
+        """The question, as it was asked."""
+        if self._question is not None:
+            return self._question
+        found = self.thread.messages(after=self.position - 1, limit=1)
+        return found[0].message if found else Message("user", "")
 
     @property
     def stored_reply(self) -> str | None:

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from novelo.asking import ModelRequest
-from novelo.context import Context
+from novelo.context import Context, Retrieved
 from novelo.formats.reply import StreamReader
 from novelo.messages import Message, is_blank
 from novelo.models.base import stream
 from novelo.models.failures import is_overflow, shorter
 from novelo.passages import Passage, before_question
+from novelo.retrieval import Answered
 from novelo.stores.base import Begun
 
 if TYPE_CHECKING:
@@ -48,8 +49,10 @@ class Asking:
         def stream(self, chunks: Iterable[Any]) -> Iterator[str]:
             """Pass on a streamed answer, and store it."""
 
+        def now_state(self) -> dict[str, Any]:
+            """The thread's custom state."""
+
         def _need(self) -> Begun: ...
-        def _now_state(self) -> dict[str, Any]: ...
 
     def messages(
         self, form: str = "openai", *, tools: Sequence[dict[str, Any]] | None = None, policy: Any = None, **more: Any
@@ -65,7 +68,7 @@ class Asking:
         self._need()
         if form == "anthropic":
             more.setdefault("provider", "anthropic")
-        self.context = self.thread.compose(policy=policy, tools=tools, state=self._now_state(), **more)
+        self.context = self.thread.compose(policy=policy, tools=tools, state=self.now_state(), **more)
         self._asked_at = time.monotonic()
         self._first_token_at = None
         passages = self.context.manifest.passages
@@ -115,17 +118,32 @@ class Asking:
         try:
             return self._asked(model, messages, on_text, more)
         except Exception as error:
-            if self._stream is not None and not is_blank(self._stream.message(partial=True)):
+            if self.has_partial():
                 raise
-            self._stream = None
             messages = self.shrunk(error, "openai", **more)
         return self._asked(model, messages, on_text, more)
 
-    def _asked(self, model: Any, messages: Any, on_text: Callable[[str], None] | None, more: dict[str, Any]) -> Message:
-        request = ModelRequest(
+    def has_partial(self) -> bool:
+        """Whether a part of an answer has come; a stream that brought nothing is forgotten."""
+        if self._stream is not None and not is_blank(self._stream.message(partial=True)):
+            return True
+        self._stream = None
+        return False
+
+    def request(self, messages: Any, stream: bool, more: dict[str, Any]) -> ModelRequest:
+        """What a model of ours is asked with the turn's messages.
+
+        Args:
+            more: as for `messages`.
+        """
+        passages = () if self.context is None else tuple(self.context.manifest.passages)
+        return ModelRequest(
             messages, tools=tuple(more.get("tools") or ()), model=more.get("model"), purpose=self._purpose,
-            stream=on_text is not None, passages=tuple(self.context.manifest.passages) if self.context else (),
+            stream=stream, passages=passages, question=more.get("standalone") or "",
         )  # fmt: skip
+
+    def _asked(self, model: Any, messages: Any, on_text: Callable[[str], None] | None, more: dict[str, Any]) -> Message:
+        request = self.request(messages, on_text is not None, more)
         if on_text is None:
             return self.reply(model.complete(request))
         for piece in self.stream(stream(model, request)):
@@ -133,9 +151,44 @@ class Asking:
         assert self._last is not None
         return self._last
 
+    def answer(
+        self,
+        model: Any,
+        retriever: Any,
+        *,
+        on_text: Callable[[str], None] | None = None,
+        on_query: Callable[[Retrieved], None] | None = None,
+        condenser: Any = None,
+        **options: Any,
+    ) -> Answered:
+        """Answer from documents: the question so that it makes sense alone, a search, the answer; durable on return.
+
+        Asks the model once for a first question, twice for a follow-up that has to be rewritten, and not at all where
+        nothing that was found or said supports an answer: then the user is told so. "explique melhor", "e o segundo?"
+        are answered from the passages of the turn before, without a search.
+
+        Args:
+            model: anything with `complete(request)`.
+            retriever: `memory.documents(...)`, a retriever of LangChain, an object with `search(question, limit)`, or a
+                function from a question to passages.
+            on_text: called with each piece of a streamed answer.
+            on_query: called with what is searched and what was too weak, before the model is asked for the answer.
+            condenser: the model that rewrites questions, where it is another one.
+            options: limit (passages, 5), min_score (passages below it support nothing), policy, system, language (to
+                answer in), prompt (instructions for the answer; `{language}` and `{nothing}` are put in), alone (tells
+                questions that need no rewriting), and provider, model as for `messages`.
+        Raises:
+            ModelFailed: the answering model failed; the question stays, and `thread.retry()` asks again.
+            InvalidSpec: the retriever cannot be asked.
+        """
+        from novelo.answering import answered, answering, chosen
+
+        steps = answering(self, chosen(retriever, on_query, options))  # type: ignore[arg-type]  # LiveTurn is all of us
+        return answered(self, steps, model, model if condenser is None else condenser, retriever, on_text)  # type: ignore[arg-type]
+
     def history(self, form: str = "openai", **more: Any) -> Any:
         """The context without the newest question and without the system message, for prompts with a place for each."""
-        context = self.thread.compose(state=self._now_state(), **more)
+        context = self.thread.compose(state=self.now_state(), **more)
         self.context = context
         self._asked_at = time.monotonic()
         entries = [e for e in context.entries if e.position < self.position and e.message.role != "system"]

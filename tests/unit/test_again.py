@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from novelo._again import nth, reminds, says_more
+from novelo._again import chats, nth, reminds, says_more
 
 MORE = """explique melhor
 Explique melhor, por favor.
@@ -150,3 +150,34 @@ def test_ordinals_are_read(question, number):
 def test_what_was_said_is_pointed_at(question, points):
     """A question that names what was said before has a subject, and points back all the same."""
     assert reminds(question) is points
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Oi!",
+        "Bom dia",
+        "Muito obrigada!",
+        "valeu",
+        "Thanks a lot!",
+        "hello there",
+        "¡Muchas gracias!",
+        "你好",
+        "谢谢您!",
+        "🙂",
+        "👍👍",
+        "...",
+        "?",
+    ],
+)
+def test_what_is_said_for_the_sake_of_it_is_not_searched(text):
+    """Greetings, thanks and signs without a word."""
+    assert chats(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["Oi, meu pedido atrasou", "sim", "não", "reembolso", "退款", "你好,退款多久?", "5", "E agora?", "help me"]
+)
+def test_what_holds_a_word_of_its_own_is_searched(text):
+    """A greeting with a matter behind it, a yes, a number."""
+    assert not chats(text)

@@ -11,19 +11,21 @@ import msgspec
 from novelo.context.draft import Log
 from novelo.passages import place_of
 
+SHOWN = 200  # characters of a query
+
 
 class Retrieved(msgspec.Struct, frozen=True, omit_defaults=True):
     """What was searched for a question, and what came of it.
 
     Attributes:
-        queries: what was searched, the first one first; none where the passages of the turn before were used again.
+        queries: what was searched, with weights; none where the passages of the turn before were used again.
         decision: how the queries came about, in a few words.
         rejected: what was found and supports no answer: title, section, source and score, without the text.
         least: the score below which a passage supports nothing; None where none was asked for.
         answered: False where nothing supported an answer and no model was asked.
     """
 
-    queries: list[str] = []
+    queries: list[tuple[str, float]] = []
     decision: str = ""
     rejected: list[dict[str, Any]] = []
     least: float | None = None
@@ -129,15 +131,20 @@ def searched(manifest: Manifest) -> list[str]:
     """What was searched and found, a line each; nothing for a call without documents."""
     found = manifest.retrieved or Retrieved()
     lines = [f"question: {found.decision}"] if found.decision else []
-    if manifest.question and manifest.question not in found.queries:
-        lines.append(f"standalone: {manifest.question}")
-    lines += [f"searched: {query}" for query in found.queries]
+    if manifest.question and manifest.question not in (text for text, _ in found.queries):
+        lines.append(f"standalone: {_short(manifest.question)}")
+    lines += [f"searched: {_short(text)}{'' if weight == 1 else f' (× {weight:g})'}" for text, weight in found.queries]
     lines += [f"[{n}] {_found(p)}" for n, p in enumerate(manifest.passages, 1)]
     limit = "" if found.least is None else f" (least {found.least:.2f})"
     lines += [f"too weak{limit}: {_found(p)}" for p in found.rejected]
     if not found.answered:
         lines.append("nothing supported an answer: no model was asked")
     return lines
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= SHOWN else line[: SHOWN - 1] + "…"
 
 
 def _found(passage: dict[str, Any]) -> str:
