@@ -119,6 +119,14 @@ class AsyncMemory(_Awaited):
         """The handle of a thread; nothing is read or written yet."""
         return AsyncThread(self._inner.thread(thread_id, owner, **more))
 
+    def documents(self, name: str = "default", owner: str = "", **more: Any) -> AsyncDocuments:
+        """The handle of a collection of documents; nothing is read or written yet."""
+        return AsyncDocuments(self._inner.documents(name, owner, **more))
+
+
+class AsyncDocuments(_Awaited):
+    """`Documents`, awaited; files are read and passages embedded on a worker thread."""
+
 
 class AsyncThread(_Awaited):
     """`Thread`, awaited; `thread.state` is read with `await thread.get_state()`."""

