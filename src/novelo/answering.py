@@ -24,6 +24,7 @@ from novelo.compaction import LANGUAGES
 from novelo.context import Retrieved
 from novelo.context.redact import Redact
 from novelo.context.spec import Pipeline, parse, stages_of
+from novelo.documents import Documents
 from novelo.errors import ContextTooSmall, InvalidSpec
 from novelo.messages import Message
 from novelo.passages import Passage, cited, fuse, passage_of
@@ -52,7 +53,12 @@ SHOWN_REJECTED = 3  # of what was found and too weak, in the manifest
 
 
 class Search(msgspec.Struct, frozen=True):
-    """A step: what to ask a retriever, texts with their weights, and how many passages at most."""
+    """A step: what to ask a retriever, and how many passages it may give at most.
+
+    Attributes:
+        queries: texts with their weights, whose scores a collection of ours adds up; any other retriever is asked for
+            each text, and its rankings are fused.
+    """
 
     queries: Sequence[tuple[str, float]]
     limit: int
@@ -73,6 +79,8 @@ class Options(msgspec.Struct, frozen=True):
     system: Any = None
     language: str | None = None
     prompt: str = ""
+    weighted: bool = False
+    ask: bool = True
     alone: Callable[[str], bool] | None = stands_alone
     on_query: Callable[[Retrieved], None] | None = None
     more: dict[str, Any] = {}
@@ -84,12 +92,13 @@ def chosen(retriever: Any, on_query: Callable[[Retrieved], None] | None, given: 
     Raises:
         InvalidSpec: a limit below 1.
     """
+    given = dict(given)
     own = {name: given.pop(name) for name in list(given) if name in Options.__struct_fields__}
     if own.get("min_score") is None:
         own["min_score"] = getattr(retriever, "min_score", None)
     if own.get("limit", LIMIT) < 1:
         raise InvalidSpec(f"limit={own['limit']}: expected 1 or more")
-    return Options(**own, on_query=on_query, more=given)
+    return Options(**own, weighted=isinstance(retriever, Documents), on_query=on_query, more=given)
 
 
 Steps = Generator[ModelRequest | Search | Answer, Any, Answered]
@@ -145,13 +154,12 @@ def _condensed(
     """What to search for, and how that came about."""
     if len(said) > LONGEST:
         return Condensed(said, said), Retrieved([(said[:LONGEST], 1.0)], "too long to be rewritten")
-    flow = condense(history, said, policy="buffer", counter=turn.thread.memory.counter, alone=options.alone)
+    flow = condense(
+        history, said, policy="buffer", counter=turn.thread.memory.counter, alone=options.alone, ask=options.ask
+    )
     made = yield from _metered(turn, flow)
-    decision = (
-        "rewritten" if made.rewritten else f"own words: {made.refused}" if made.refused else
-        "unchanged" if made.calls else "stands alone" if history else "first question"
-    )  # fmt: skip
-    return made, Retrieved([(query, 1.0) for query in made.queries], decision)
+    queries = list(made.weighted) if options.weighted else [(text, 1.0) for text in made.queries]
+    return made, Retrieved(queries, made.decision)
 
 
 def _metered(turn: LiveTurn, flow: Flow[T]) -> Flow[T]:
@@ -274,8 +282,8 @@ def advanced(steps: Steps, outcome: Any) -> ModelRequest | Search | Answer | Ans
 
 def searched(retriever: Any, step: Search) -> list[Passage]:
     """The passages of any retriever: a collection of ours, one with `search`, one of LangChain, or a function."""
-    if getattr(retriever, "takes_weights", False):
-        return [passage_of(found) for found in retriever.search(list(step.queries), limit=step.limit)]
+    if isinstance(retriever, Documents):
+        return retriever.search(list(step.queries), limit=step.limit)
     ask = asker(retriever, step.limit)
     return ranked([list(ask(query)) for query in texts(step)], step.limit)
 

@@ -1,13 +1,14 @@
 """The standalone question, and the answer from passages: two flows that ask a model, and know none.
 
     condense   "E se eu tiver pago com Pix?" -> "Como recebo o reembolso de uma compra paga com Pix?"
-    (search)   the caller asks a retriever each of `queries`, and puts the rankings together with `fuse`
+    (search)   the caller searches for `weighted`; where a retriever takes one text, for each of `queries`, and puts the
+               rankings together with `fuse`
     answer     the original question, the history by a policy, and the passages, for this call only
 
 Both read the history through a policy, so what the policy masks or leaves out reaches no rewriting call either. History
 and passages are quoted line by line as data: an instruction inside stays a quotation. What the model gives back for a
 question is looked at before anybody searches for it; what is no question of the user's is refused, and the user's own
-words are searched instead.
+words are searched instead, with what they lean on in the turns before (`carrying.py`), for which no model is needed.
 
 Passages, and how they stand in a request, are in `passages.py`.
 """
@@ -24,6 +25,7 @@ from novelo import formats
 from novelo._again import reminds, says_more
 from novelo._questions import judged, stands_alone, terms
 from novelo.asking import Flow, ModelReply, ModelRequest
+from novelo.carrying import Carried, Query, carried, rewritten_queries
 from novelo.compaction import LANGUAGES
 from novelo.context import Context, Retrieved, compose_source, parse
 from novelo.context.listing import ListSource
@@ -93,6 +95,10 @@ class Condensed(msgspec.Struct, frozen=True, omit_defaults=True):
         refused: why what the model gave was not taken; "" if it was, or if no model was asked.
         calls: model calls that it took: 0 or 1.
         usage, model: of that call, as the provider reports them.
+        decision: "first message", "stands alone", "rewritten", "unchanged" (the model gave the question back),
+            "carried" (no model was asked) or "refused: " with the reason.
+        weighted: the effective queries with their weights, whose scores are to be added up.
+        readable: for a follow-up, the question with a few words of the former turns.
     """
 
     question: str
@@ -102,11 +108,15 @@ class Condensed(msgspec.Struct, frozen=True, omit_defaults=True):
     calls: int = 0
     usage: Usage | None = None
     model: str | None = None
+    decision: str = ""
+    weighted: tuple[Query, ...] = ()
+    readable: str = ""
 
     @property
     def queries(self) -> tuple[str, ...]:
-        """What to search for: the standalone question, and the user's own words where they differ."""
-        return (self.standalone, self.question) if self.rewritten else (self.question,)
+        """For a search that takes one text: the standalone question (or the readable one), and the user's own words."""
+        better = self.standalone if self.rewritten else self.readable or self.question
+        return tuple(dict.fromkeys((better, self.question)))
 
 
 class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -141,13 +151,15 @@ def condense(
     summary: Summary | None = None,
     may_see: Iterable[str] | None = None,
     alone: Callable[[str], bool] | None = stands_alone,
+    ask: bool = True,
     model: str | None = None,
     prompt: str = "",
 ) -> Flow[Condensed]:
     """The question so that it makes sense without the conversation.
 
     Asks nothing on the first message, and nothing where `alone` says that the question makes sense as it is. Never
-    fails: where the model does, or gives something else than a question of the user's, the user's own words stay.
+    fails: where the model does, or gives something else than a question of the user's, the user's own words stay, and
+    what they lean on is carried over from the turns before.
 
     Args:
         history: n messages in any form, oldest first, without the question.
@@ -156,6 +168,7 @@ def condense(
         summary: what stands for the older part, for a policy that summarizes.
         may_see: names of users; in a shared room only turns of theirs (and of nobody by name) are read.
         alone: tells questions that plainly need no rewriting; None asks for every follow-up.
+        ask: whether a model is asked at all; without one the topic is carried over by rules.
         model: which model to ask for, where a backend serves several.
         prompt: instructions instead of ours; `{language}` is put in.
     """
@@ -163,8 +176,13 @@ def condense(
     said = asked.text.strip()
     seen = _seen_by(history, may_see)
     told = [] if not said else _told(_context([*seen, asked], policy, counter, summary))
-    if not any(m.role in ("user", "assistant") for m in told) or (alone is not None and alone(said)):
-        return Condensed(said, said)
+    if not any(m.role in ("user", "assistant") for m in told):
+        return Condensed(said, said, decision="first message", weighted=((said, 1.0),))
+    if alone is not None and alone(said):
+        return Condensed(said, said, decision="stands alone", weighted=((said, 1.0),))
+    kept = carried(told, said)
+    if not ask:
+        return Condensed(said, said, decision="carried", weighted=kept.queries, readable=kept.text)
     users = "\n".join(m.text for m in told if m.role == "user")
     language = language_of(said) or language_of(users)
     quoted = "\n\n".join(f"{m.role}:\n{quote(m.text[:MESSAGE_LONGEST])}" for m in told)
@@ -175,10 +193,20 @@ def condense(
     try:
         reply = yield request
     except Exception as error:  # a search with the user's own words is better than no answer
-        return Condensed(said, said, refused=f"the model failed: {type(error).__name__}", calls=1)
+        return _refused(kept, said, f"the model failed: {type(error).__name__}")
     text, fault = judged(reply.text if not reply.message.tool_calls else "", said, quoted, language)
-    standalone = said if fault else text
-    return Condensed(said, standalone, standalone != said, fault, 1, reply.usage, reply.model)
+    if fault:
+        return _refused(kept, said, fault, reply)
+    rewritten = text != said
+    return Condensed(
+        said, text, rewritten, "", 1, reply.usage, reply.model, "rewritten" if rewritten else "unchanged",
+        rewritten_queries(text, kept) if rewritten else kept.queries, kept.text,
+    )  # fmt: skip
+
+
+def _refused(kept: Carried, said: str, why: str, reply: ModelReply | None = None) -> Condensed:
+    usage, model = (None, None) if reply is None else (reply.usage, reply.model)
+    return Condensed(said, said, False, why, 1, usage, model, f"refused: {why}", kept.queries, kept.text)
 
 
 # ------------------------------------------------------------------------------------------------ the answer

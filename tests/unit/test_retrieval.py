@@ -73,7 +73,8 @@ def test_what_is_no_question_of_the_users_is_refused(history, question, given, w
     """An answer, another language, invented numbers or names and talk around it: the user's own words are searched."""
     model = ScriptedModel([given])
     found = drive(condense([{"role": "user", "content": history}], question), model)
-    assert (found.queries, found.refused) == ((question,), why)
+    assert (found.standalone, found.refused, found.decision) == (question, why, f"refused: {why}")
+    assert found.weighted[0] == (question, 1.0) and given not in [text for text, _ in found.weighted]
 
 
 @pytest.mark.parametrize(
@@ -96,7 +97,8 @@ def test_the_one_question_is_taken_out_of_talk(given, taken):
 def test_a_failing_model_leaves_the_users_words():
     """A rewriting model that fails costs the rewriting and nothing else."""
     found = drive(condense(CHARGED, PIX), ScriptedModel([RuntimeError("down")]))
-    assert (found.queries, found.refused) == ((PIX,), "the model failed: RuntimeError")
+    assert (found.standalone, found.refused) == (PIX, "the model failed: RuntimeError")
+    assert found.weighted[0] == (PIX, 1.0)
 
 
 def test_a_tool_call_is_no_question():
