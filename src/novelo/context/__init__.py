@@ -15,7 +15,7 @@ from typing import Any
 from novelo import formats
 from novelo.context.draft import Desk, Draft, Pulled, Source
 from novelo.context.listing import ListSource, OtherForm
-from novelo.context.manifest import Manifest, Searched, explain, left_out, ranges
+from novelo.context.manifest import Manifest, Retrieved, explain, left_out, ranges
 from novelo.context.spec import Policy, name_of, parse, stages_of
 from novelo.context.summary import PLACE
 from novelo.errors import InvalidContext, InvalidSpec
@@ -33,6 +33,7 @@ __all__ = [
     "Entry",
     "Manifest",
     "Policy",
+    "Retrieved",
     "Source",
     "Step",
     "Turn",
@@ -150,8 +151,9 @@ def compose_source(
     window: int | None = None,
     form: str = "openai",
     system: str | None = None,
-    question: str | Searched | None = None,
+    question: str | None = None,
     passages: Sequence[dict[str, Any]] = (),
+    retrieved: Retrieved | None = None,
     summary: Summary | None = None,
 ) -> Context:
     """The context from anything that can be read backwards; see `compose`.
@@ -160,7 +162,6 @@ def compose_source(
         opening: the entries at the head: system messages of the thread, or the one given with the call (position -1).
         fixed_tokens: tokens of what is added to the call besides tools (passages).
         correction: tokens to add, learnt from reported usage.
-        question: the standalone question, or all that was searched for.
         summary: the thread's summary in use, for a policy that summarizes.
     """
     reader = TurnReader(written_results="" if dialect(provider).tools else WRITTEN_RESULT)
@@ -187,17 +188,15 @@ def compose_source(
     _verify(entries, desk, turns)
     desk.log.singles.update(reader.findings.left_out)
     facts = _manifest(draft, turns, entries, tool_tokens, fixed_tokens)
-    searched = question if isinstance(question, Searched) else Searched(question)
     manifest = Manifest(
         policy=name_of(policy),
         provider=provider,
         counter=counter.name,
         model=model,
         system=system,
-        question=searched.question,
-        queries=list(searched.queries),
-        decision=searched.decision,
+        question=question,
         passages=list(passages),
+        retrieved=retrieved,
         **facts,
     )
     context = Context(entries, manifest, form)

@@ -25,8 +25,8 @@ FACTS: dict[str, Any] = {
 }  # fmt: skip
 QUOTING = (
     "question",
-    "queries",
     "passages",
+    "retrieved",
 )  # what a manifest may hold of what was said: in its own words, or in others'
 
 Ranges = list[tuple[int, int]]
