@@ -30,14 +30,19 @@ from novelo.covering import stage_of
 from novelo.errors import InvalidSpec, NoveloError, StorageCorrupt
 from novelo.events import OnCompaction, OnUsage
 from novelo.limits import limits_of
+from novelo.meaning import KIND as EMBED
+from novelo.meaning import Meaning
 from novelo.messages import Message, encode
 from novelo.record import Record
-from novelo.stores.base import Found, Hit, Job, Lease, NewEntry, Receipt, Store, ThreadRow, Work
-from novelo.stores.search import fold, query_words
+from novelo.retrievers.base import Embedder
+from novelo.retrievers.embedding import embedder as embedder_of
+from novelo.stores.base import Found, Hit, Job, Lease, NewEntry, Receipt, Store, ThreadRow
+from novelo.stores.search import fold, indexed_words, query_words
 from novelo.thread import ON_BUSY, Thread
 from novelo.tokens import Correction, TextCounter, counter
 from novelo.turn import LiveTurn
 from novelo.usage import Ledger, Row
+from novelo.worker import KIND as COMPACT
 from novelo.worker import RETRY_S, Worker, work_off
 
 CACHE_IDLE_S = 270.0  # prompt caches lapse five minutes after their last use: a summary is made just before
@@ -74,6 +79,7 @@ class Memory(Accounts):
         summary_s: float = 60.0,
         summary_input: int = INPUT_TOKENS,
         summary_prompt: str = "",
+        embedder: Any = None,
         as_model: Callable[[Any], Any] = lambda given: given,
     ) -> None:
         """See `novelo.open`."""
@@ -110,9 +116,22 @@ class Memory(Accounts):
         _LIVE[self._name] = self
         self.worker_here = worker == "thread"
         self._told: set[str] = set()
-        self.worker = Worker(self) if worker == "thread" and self.summarizer is not None else None
-        if self.worker is not None and stage_of(self.policy) is not None:
+        found = embedder_of(embedder)
+        self.meaning = None if found is None else Meaning(found, self.say_once)
+        self.worker = Worker(self) if worker == "thread" and self.kinds else None
+        if self.worker is not None and (stage_of(self.policy) is not None or found is not None):
             self.worker.start()
+
+    @property
+    def embedder(self) -> Embedder | None:
+        """What turns messages into vectors; None: they are found by their words alone."""
+        return None if self.meaning is None else self.meaning.embedder
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of jobs that can be done here."""
+        summaries = () if self.summarizer is None else (COMPACT,)
+        return summaries if self.meaning is None else (*summaries, EMBED)
 
     def __enter__(self) -> Memory:
         return self
@@ -254,7 +273,7 @@ class Memory(Accounts):
     def new_entry(self, message: Message) -> NewEntry:
         """A message with its tokens and the words it is found by."""
         message = formats.normalize(message)
-        words = fold(message.text) if getattr(self.store, "indexed", False) else ""
+        words = indexed_words(message) if getattr(self.store, "indexed", False) else ""
         return NewEntry(message, self.count(message), words)
 
     def fingerprint(self, message: Message) -> bytes:
@@ -274,7 +293,7 @@ class Memory(Accounts):
         return None if packed is None else msgspec.json.decode(packed, type=Manifest)
 
     # ------------------------------------------------------------------------------------------ work after the reply
-    def wake(self, work: Work) -> None:
+    def wake(self) -> None:
         """A turn has made a job due."""
         if self.worker is not None:
             self.worker.start()

@@ -6,10 +6,10 @@ n the messages that have it, of N:
 
     score = sum over the question's words of   weight * ln(1 + (N - n + 0.5) / (n + 0.5)) * t * (K + 1) / (t + K)
 
-(the BM25 of Robertson and Zaragoza, 2009, without lengths: they tell nothing of messages). A name of somebody who speaks
-in the thread counts little as a word, and lifts what that speaker said. Then the words that the best messages share are
-looked for, too (pseudo-relevance feedback, after Lavrenko and Croft, SIGIR 2001). Where there are vectors, both scores
-are standardised over the thread and added.
+(the BM25 of Robertson and Zaragoza, 2009, without lengths: they tell nothing of messages). A name of somebody who
+speaks in the thread counts little as a word, and lifts what that speaker said. Then the words that the best messages
+share are looked for, too (pseudo-relevance feedback, after Lavrenko and Croft, SIGIR 2001). Where there are vectors,
+both scores are standardised over the thread and added.
 
 The weights were chosen on three of six conversations and tried on the other three: see docs/recall.md. How a thread is
 read is the caller's (`Words`): an index in a store, or a list in memory (`WordList`).
@@ -25,7 +25,7 @@ from math import log, sqrt
 from typing import NamedTuple, Protocol
 
 from novelo.messages import Message
-from novelo.words import full_words, kin, words
+from novelo.words import SPEAKER, full_words, kin, speaker_words, words
 
 NEIGHBOURS = (0.4, 0.2, 0.1)  # weight of the words of the message beside, of the one behind that, ...
 SATURATION = 1.2  # K above
@@ -36,10 +36,8 @@ FEEDBACK_TRIED = 40  # words that are looked up for these
 SHORT = 8  # words: what a shorter message says counts as if it had so many
 NEAR = 1.0  # deviations above the mean: a message without any of the words is a match from this nearness on
 MAX_WORDS = 40  # of a question
-MAX_QUESTION, MAX_TEXT = 4000, 4000  # characters looked at
+MAX_QUESTION, MAX_TEXT, MAX_LISTED = 4000, 4000, 20_000  # characters looked at: for feedback, of a listed message
 COMMON = 0.5  # share of the messages: a word that more of them have tells nothing
-MAX_KIN = 50  # words of the thread that one word may stand for
-SPEAKER = "§n"  # opens the word by which a speaker is found: no folded text holds the sign
 LISTED = 5000  # newest messages of a plain list, or of a store without an index, that are looked through
 
 
@@ -144,9 +142,7 @@ def _scores(places: Iterable[tuple[float, Sequence[int]]], size: int) -> dict[in
     return out
 
 
-def _feedback(
-    scores: Mapping[int, float], asked: set[str], thread: Words
-) -> list[tuple[float, Sequence[int]]]:
+def _feedback(scores: Mapping[int, float], asked: set[str], thread: Words) -> list[tuple[float, Sequence[int]]]:
     """Words that the best messages share beyond the question's, with their weights and where they stand."""
     best = nlargest(FEEDBACK_MESSAGES, scores, key=lambda p: (scores[p], p))
     total = sum(scores[p] for p in best)
@@ -173,11 +169,6 @@ def _feedback(
     return [(FEEDBACK_WEIGHT * weight / most, positions) for weight, positions in tried[:FEEDBACK_WORDS]]
 
 
-def speaker_words(name: str | None) -> list[str]:
-    """The words by which a speaker is found: "Ana Lima" -> ["§nana", "§nlima"]."""
-    return [SPEAKER + word for word in words(name[:200], single=False)] if name else []
-
-
 class WordList:
     """A list of messages in memory, as the ranking asks for it; more can be put behind."""
 
@@ -190,8 +181,8 @@ class WordList:
     def put(self, position: int, message: Message) -> None:
         """One more message."""
         self.size += 1
-        self._texts[position] = text = message.text[:MAX_TEXT]
-        for word in {*full_words(text), *speaker_words(message.name)}:
+        self._texts[position] = text = message.text[:MAX_LISTED]
+        for word in {*words(text), *(speaker_words(message.name) if text else ())}:
             if word not in self._places:
                 self._places[word] = []
                 self._sorted = None

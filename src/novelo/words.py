@@ -23,6 +23,7 @@ from novelo.languages import language_of
 
 CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 WORD = re.compile(rf"[{CJK}]+|[^\W_{CJK}]+")
+SPEAKER = "\N{SECTION SIGN}n"  # opens the words of a speaker's name: no folded text holds the sign
 LEAST_STEMMED = 4  # letters: shorter words and stems are taken as they are
 STEMMED = {"pt": "portuguese", "en": "english", "es": "spanish"}
 
@@ -128,6 +129,11 @@ def kin(word: str) -> tuple[str, Callable[[str], bool]]:
     start = start[:-1] if len(start) > LEAST_STEMMED else start  # a last letter may change: study, studies -> studi
     start = word[: len(start)] if not word.startswith(start) else start
     return start, lambda other: other == word or any(_stem(other, name) == stem for name, stem in own.items())
+
+
+def speaker_words(name: str | None) -> list[str]:
+    """The words by which a speaker is found in an index: "Ana Lima" -> ["§nana", "§nlima"]."""
+    return [SPEAKER + word for word in words(name[:200], single=False)] if name else []
 
 
 def _signs(run: str, single: bool) -> Iterator[str]:

@@ -28,9 +28,9 @@ LAYERS = {
     for layer, heads in {
         "core": "errors messages protocol repair wire transcript context tokens _estimate _media _fact_rules asking"
         " usage events limits facts languages answers summaries covering quoting compaction retrieval formats"
-        " _questions caching report replay words",
+        " _questions caching report replay words recalling",
         "outside": "models prices retrievers stores",
-        "shell": "memory thread record turn source portable aio worker why accounts connect privacy compare folding",
+        "shell": "memory thread record turn source portable aio worker why accounts connect privacy compare folding meaning",
         "faces": "importers integrations cli server testing demo plots __main__",
         "front door": "__init__",
     }.items()
@@ -52,6 +52,7 @@ SEAMS = (
     "prices",
     "retrievers.base",
     "retrievers.embedding",
+    "retrievers.nearness",
     "stores.base",
     "stores.search",
 )
