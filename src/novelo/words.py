@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
 
 import Stemmer
@@ -23,21 +23,42 @@ from novelo.languages import language_of
 
 CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 WORD = re.compile(rf"[{CJK}]+|[^\W_{CJK}]+")
+SPEAKER = "\N{SECTION SIGN}n"  # opens the words of a speaker's name: no folded text holds the sign
+LEAST_STEMMED = 4  # letters: shorter words and stems are taken as they are
 STEMMED = {"pt": "portuguese", "en": "english", "es": "spanish"}
 
 # Words that most sentences have, whatever they are about; folded. Those of all languages count in all: a word that is
 # empty in one and full in another ("come" in Italian and in English) is rare enough.
 _EMPTY_WORDS = (
-    "a o e as os um uma de da do das dos em no na nos nas por para pra com sem sob sobre que qual quais quem "
-    "quando onde como quanto quantos se eu tu voce ele ela eles elas me te lhe meu minha seu sua isso isto esse "
-    "essa este esta ser sou era foi sao estar ter tem tenho ha fazer pode posso vai ir ja so tambem mas ou nao "
-    "sim ao aos mais menos muito entao porque disse falou poderia fornecer favor contexto el la los las del al y una "
-    "unos lo le su mi yo es son hay puede cual quien cuando donde cuanto esto eso ese pero muy dijo the an and or "
-    "but of to in on at by for from with about is are was were be do does did can could would should will may "
-    "have has had i you he she it we they my your his her its our their this that there what which who where when "
-    "why how many much not if so than please provide context more le les des du et un une est sont je vous il "
-    "nous dans pour sur avec pas qui ou der die das und ist sind ich sie wir ein eine zu von mit auf nicht wie wo "
-    "was wer di che il per con non"
+    # Portuguese
+    "a o e as os um uma uns umas de da do das dos em no na nos nas num numa por pelo pela pelos pelas para pra com "
+    "sem sob sobre ate entre desde que qual quais quem quando onde como quanto quanta quantos quantas se eu tu voce "
+    "voces ele ela eles elas me te lhe lhes meu minha meus minhas seu sua seus suas nosso nossa nossos nossas dele "
+    "dela deles delas isso isto aquilo esse essa esses essas este esta estes estas aquele aquela aqueles aquelas "
+    "disso nisso ser sou era foi sao eram foram sido seria estar estou esta estao estava ter tem tenho tinha teve ha "
+    "haver fazer faz pode podem posso poderia quero queria deve devo vai vao vou ir ja so tambem mas ou nao sim ao "
+    "aos mais menos muito muita muitos muitas entao porque pois assim ainda agora aqui ali la bem cada outro outra "
+    "outros outras mesmo mesma todo toda todos todas tudo nada algo algum alguma alguns algumas qualquer disse falou "
+    "fornecer favor contexto "
+    # Spanish
+    "el los las del al y u una unos unas lo le les su sus mi mis tus yo ella ellos ellas usted ustedes nosotros "
+    "nuestro nuestra nuestros nuestras es son fue fueron siendo estan estoy hay haber han he hace hacer puede pueden "
+    "puedo quiero tiene tienen tengo debe va voy cual cuales quien quienes cuando donde cuanto cuanta cuantos cuantas "
+    "esto eso ese esos esas aquello aquel aquella aquellos pero sino muy mas tan tambien hasta ni si ahora entonces "
+    "aun cada otro otra otros otras mismo misma algun alguna algunos algunas dijo "
+    # English
+    "the an and or nor but of to in on at by for from with without within about into onto over under between through "
+    "during before after above below against among is are was were be been being am do does did doing done can could "
+    "should would will shall may might must have has had having i you he she it we they my your his her hers its our "
+    "ours their theirs him us them myself yourself himself herself itself themselves this that these those there here "
+    "what which who whom whose where when why how many much more most less least not than then so if as because while "
+    "until though although also too very just only even still yet ever again already some any each every all both few "
+    "other others another such same own like know tell get got let give want make please thank thanks yes ok okay "
+    "something anything everything nothing someone anyone really actually maybe perhaps out up down off s t d m ll re "
+    "ve don doesn didn isn aren wasn weren won wouldn couldn shouldn can haven hasn hadn provide context "
+    # French, German, Italian
+    "des du et un une est sont je vous il nous dans pour sur avec pas qui ou der die das und ist sind ich sie wir ein "
+    "eine zu von mit auf nicht wie wo er di che per con non "
 )
 EMPTY = frozenset(_EMPTY_WORDS.split())
 EMPTY_SIGNS = frozenset(
@@ -104,6 +125,34 @@ def query_stems(text: str) -> list[list[str]]:
     """
     found = dict.fromkeys(w for w in words(text, single=False) if not _is_empty(w))
     return [list(dict.fromkeys([w, *(_stem(w, language) for language in STEMMED)])) for w in found]
+
+
+def full_words(text: str) -> list[str]:
+    """The words of a text that it is about, in order, as they are: folded, without the empty ones."""
+    return [w for w in words(text, single=False) if not _is_empty(w)]
+
+
+def kin(word: str) -> tuple[str, Callable[[str], bool]]:
+    """What tells whether another word is the same one with another ending, in one of the languages with stems.
+
+    Args:
+        word: a folded word.
+    Returns:
+        How all such words begin, and a test for one that does.
+    Example: "reembolsos" -> ("reembol", a test that "reembolso" passes)
+    """
+    if not word.isascii() or word.isdigit() or len(word) < LEAST_STEMMED:
+        return word, word.__eq__
+    own = {language: _stem(word, language) for language in STEMMED}
+    start = min(own.values(), key=len)
+    start = start[:-1] if len(start) > LEAST_STEMMED else start  # a last letter may change: study, studies -> studi
+    start = word[: len(start)] if not word.startswith(start) else start
+    return start, lambda other: other == word or any(_stem(other, name) == stem for name, stem in own.items())
+
+
+def speaker_words(name: str | None) -> list[str]:
+    """The words by which a speaker is found in an index: "Ana Lima" -> ["§nana", "§nlima"]."""
+    return [SPEAKER + word for word in words(name[:200], single=False)] if name else []
 
 
 def _signs(run: str, single: bool) -> Iterator[str]:

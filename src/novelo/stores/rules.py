@@ -23,7 +23,11 @@ FACTS: dict[str, Any] = {
     "title": str, "tags": tuple[str, ...], "metadata": dict[str, Any], "state": dict[str, Any], "status": str,
     "patch": dict[str, Any], "without": str,
 }  # fmt: skip
-QUOTING = ("question", "passages")  # what a manifest may hold of what was said: in its own words, or in others'
+QUOTING = (
+    "question",
+    "passages",
+    "retrieved",
+)  # what a manifest may hold of what was said: in its own words, or in others'
 
 Ranges = list[tuple[int, int]]
 
