@@ -289,6 +289,7 @@ class Documents:
         if by_meaning:
             assert self.embedder is not None
             vectors = self.embedder.queries([text for text, _ in asked])
+            check_model(row, self.embedder.name, vectors.shape[1])  # some know their size by their first vector only
             matrix = self.memory.indexes.matrix(self._store, row)
             scores = matches.rest | matches.scores
             ranked = matrix.search(vectors, [weight for _, weight in asked], scores, 2 * limit)
