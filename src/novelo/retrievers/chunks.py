@@ -79,19 +79,20 @@ def chunks(document: Document, title: str = "", size: int = SIZE, overlap: int =
 def _cut(section: Section, size: int, overlap: int) -> Iterator[str]:
     pieces = [piece for block in section.blocks for piece in _pieces(block, size)]
     total = sum(piece.tokens for piece in pieces)
-    share = total / max(1, -(-total // size))  # parts of about equal size, so that no crumb is left at the end
+    room = size - overlap if any(piece.running for piece in pieces) else size
+    share = total if total <= size else total / -(-total // max(1, room))  # equal parts: no crumb is left at the end
     held: list[_Piece] = []
-    used = 0
+    used = new = 0
     for piece in pieces:
-        if held and (used + piece.tokens > size or used + piece.tokens / 2 > share):
+        if held and (used + piece.tokens > size or new + piece.tokens / 2 > share):
             yield _joined(held)
             held = _tail(held, overlap, size - piece.tokens) if piece.running and held[-1].running else []
-            used = sum(one.tokens for one in held)
+            used, new = sum(one.tokens for one in held), 0
             if piece.head and not held:
                 head = _Piece(piece.head, estimate_text(piece.head))
                 held, used = [head], head.tokens
         held.append(piece)
-        used += piece.tokens
+        used, new = used + piece.tokens, new + piece.tokens
     if held:
         yield _joined(held)
 
