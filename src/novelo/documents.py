@@ -291,8 +291,8 @@ class Documents:
             vectors = self.embedder.queries([text for text, _ in asked])
             check_model(row, self.embedder.name, vectors.shape[1])  # some know their size by their first vector only
             matrix = self.memory.indexes.matrix(self._store, row)
-            scores = matches.rest | matches.scores
-            ranked = matrix.search(vectors, [weight for _, weight in asked], scores, 2 * limit)
+            weights = [weight for _, weight in asked]
+            ranked = matrix.search(vectors, weights, matches.scores, 2 * limit, matches.rest, matches.share)
             found = [(one.number, {"score": one.score, "keyword": one.keyword, "cosine": one.cosine}) for one in ranked]
         else:
             best = nlargest(2 * limit, matches.scores.items(), key=lambda one: (one[1], -one[0]))

@@ -13,6 +13,7 @@ Source: Robertson and Zaragoza (2009); the form of idf that is never negative is
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 from novelo.stores.documents import HEADS, K1, B, Query
@@ -39,15 +40,14 @@ class Ranking:
 
     def score(self, heads: list[str], words: list[str]) -> float:
         """The score of a chunk by the stems of its headings and of its text."""
-        counts: dict[str, float] = {}
-        for stem in words:
-            counts[stem] = counts.get(stem, 0.0) + 1
-        for stem in heads:
-            counts[stem] = counts.get(stem, 0.0) + HEADS
+        in_heads, in_words = Counter(heads), Counter(words)
         norm = K1 * (1 - B + B * (len(heads) + len(words)) / self.average)
         total = 0.0
         for stems, idf in self._words:
-            tf = max((counts.get(stem, 0.0) for stem in stems), default=0.0)
+            tf = 0.0
+            for stem in stems:
+                if stem in in_words or stem in in_heads:
+                    tf = max(tf, in_words[stem] + HEADS * in_heads[stem])
             if tf:
                 total += idf * tf * (K1 + 1) / (tf + norm)
         return total
