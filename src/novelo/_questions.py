@@ -7,10 +7,10 @@ and names from elsewhere. `judged` takes the one question out of what it gave, a
 from __future__ import annotations
 
 import re
-import unicodedata
 
 from novelo.answers import without_thoughts
 from novelo.languages import language_of
+from novelo.words import EMPTY, EMPTY_SIGNS, WORD, folded, is_cjk
 
 LONGEST = 400  # characters of a rewritten question, more than those of the user's
 LONGEST_READ = 2000  # characters of any question that is looked at
@@ -113,13 +113,21 @@ _TITLE = re.compile(r"[《「『“]([^》」』”]{2,60})[》」』”]")
 
 def _invented(text: str, source: str, language: str | None) -> list[str]:
     """Numbers, names and titles of a question that were not said."""
-    low = _folded(source)
+    low = folded(source)
     digits = {re.sub(r"\D", "", n) for n in _NUMBER.findall(source)}
     pieces = {d for n in _NUMBER.findall(source) for d in re.findall(r"\d+", n)}
     out = [n for n in _NUMBER.findall(text) if re.sub(r"\D", "", n) not in digits | pieces]
     if language != "de":  # there every noun has a capital
-        out += [n for n in _NAME.findall(text) if not _said(_folded(n), low)]
-    return out + [n for n in _TITLE.findall(text) if _folded(n) not in low]
+        out += [n for n in _NAME.findall(text) if not _said(folded(n), low)]
+    return out + [n for n in _TITLE.findall(text) if folded(n) not in low]
+
+
+def names(text: str) -> list[str]:
+    """Words with a capital within a sentence, once each: where nouns have none, they are names.
+
+    Example: "The novel is by Machado de Assis." -> ["Machado", "Assis"]
+    """
+    return list(dict.fromkeys(_NAME.findall(text)))
 
 
 def _said(name: str, source: str) -> bool:
@@ -161,41 +169,15 @@ def stands_alone(question: str) -> bool:
 
 
 # ------------------------------------------------------------------------------------------------ words
-_UNSPACED = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u3040-\u30ff\uac00-\ud7af"
-_WORD = re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+")
-_EMPTY_WORDS = (
-    "a o e as os um uma de da do das dos em no na nos nas por para pra com sem sob sobre que qual quais quem "
-    "quando onde como quanto quantos se eu tu voce ele ela eles elas me te lhe meu minha seu sua isso isto esse "
-    "essa este esta ser sou era foi sao estar ter tem tenho ha fazer pode posso vai ir ja so tambem mas ou nao "
-    "sim ao mais menos muito entao porque disse falou poderia fornecer favor contexto el los las del al y una "
-    "unos lo le su mi yo es son hay puede cual quien cuando donde cuanto esto eso ese pero muy dijo the an and or "
-    "but of to in on at by for from with about is are was were be do does did can could would should will may "
-    "have has had i you he she it we they my your his her its our their this that there what which who where when "
-    "why how many much not if so than please provide context more le les des du et un une est sont je vous il "
-    "nous dans pour sur avec pas qui ou der die das und ist sind ich sie wir ein eine zu von mit auf nicht wie wo "
-    "was wer di che il per con non"
-)
-_EMPTY = frozenset(_EMPTY_WORDS.split())
-_EMPTY_SIGNS = frozenset(
-    "的了是我你您他她它们吗呢吧啊么什怎哪谁几多少这那个有在和与或就都也还很请问能可以不没要会到为对把给说"
-)
-
-
-def _folded(text: str) -> str:
-    """A text without case and accents."""
-    if text.isascii():
-        return text.lower()
-    text = unicodedata.normalize("NFKD", text).casefold()
-    return unicodedata.normalize("NFC", "".join(c for c in text if not unicodedata.combining(c)))
 
 
 def terms(text: str) -> set[str]:
     """What a text is about: its words without the empty ones, cut so that endings agree; pairs of signs."""
     out: set[str] = set()
-    for word in _WORD.findall(_folded(text)):
-        if re.match(f"[{_UNSPACED}]", word):
+    for word in WORD.findall(folded(text)):
+        if is_cjk(word):
             pairs = [word[i : i + 2] for i in range(max(1, len(word) - 1))]
-            out |= {p for p in pairs if not all(sign in _EMPTY_SIGNS for sign in p)}
-        elif word not in _EMPTY and (len(word) > 1 or word.isdigit()):
+            out |= {p for p in pairs if not all(sign in EMPTY_SIGNS for sign in p)}
+        elif word not in EMPTY and (len(word) > 1 or word.isdigit()):
             out.add(word[:5] if len(word) > 5 else word.rstrip("s") or word)
     return out

@@ -5,18 +5,22 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from novelo import formats
-from novelo.context import Context, compose_source
+from novelo.context import Context, Retrieved, compose_source
 from novelo.context.budget import Budget
 from novelo.context.spec import bounded, stages_of
 from novelo.errors import ContextTooSmall, InvalidSpec, ThreadBusy, ThreadErased, TurnClosed, UnknownEntry
+from novelo.meaning import work_for
 from novelo.messages import Message
+from novelo.passages import Passage, passage_of, passages_text
 from novelo.protocol import dialect
 from novelo.record import Record
+from novelo.retrieval import masked
 from novelo.source import ThreadSource, entry
 from novelo.stores.base import Begun, Busy, Close, NewEntry, StoredEntry, ThreadRow, Work
 from novelo.transcript import Entry
@@ -140,23 +144,25 @@ class Thread(Record):
     ) -> int:
         """Write a step of an open turn; the last one brings the work with it that the turn has made due."""
         lease = self.memory.lease()
-        work = None if close is None or close.status == "waiting" else self._due(entries, context)
+        work = () if close is None or close.status == "waiting" else self._due(entries, context)
         position = self.memory.store.append(
             self.key, begun.turn.epoch, begun.turn.first, entries, lease.now, close=close, state=state, calls=calls,
             work=work, lease_until=lease.now + lease.ttl_s, holder=lease.holder,
         )  # fmt: skip
-        if work is not None:
-            self.memory.wake(work)
+        if work:
+            self.memory.wake()
         for call in calls:
             sent = None if context is None else [*context.messages("message"), *(e.message for e in entries)]
             self.memory.tell_usage(self, call, None if context is None else context.manifest, sent)
         return position
 
-    def _due(self, entries: Sequence[NewEntry], context: Context | None) -> Work | None:
+    def _due(self, entries: Sequence[NewEntry], context: Context | None) -> tuple[Work, ...]:
         policy = self.policy if context is None or context.policy is None else context.policy
         model = None if context is None else context.manifest.model
         window = self.memory.window_of(model) if model or self.memory.window else None
-        return due_work(self, policy, window, [(e.message.role == "user", e.tokens) for e in entries])
+        summary = due_work(self, policy, window, [(e.message.role == "user", e.tokens) for e in entries])
+        vectors = None if self.memory.meaning is None else work_for(time.time())
+        return tuple(work for work in (summary, vectors) if work is not None)
 
     @property
     def policy(self) -> Any:
@@ -190,27 +196,27 @@ class Thread(Record):
         system: Any = None,
         state: dict[str, Any] | None = None,
         question: Message | None = None,
-        passages: Sequence[dict[str, Any]] = (),
+        passages: Sequence[Any] = (),
         standalone: str | None = None,
+        retrieved: Retrieved | None = None,
         window: int | None = None,
     ) -> Context:
-        """The context of the thread as it stands; see `context`."""
+        """The context of the thread as it stands; see `context`. Passages are counted and noted, not put in."""
         memory = self.memory
         dialect(provider)
         prompt = self._prompt(system, state)
         parsed = self.policy if policy is None else memory.parsed(policy)
+        found = (masked([passage_of(p) for p in passages], parsed), standalone, retrieved)
         ceilings = [memory.ceiling(model), memory.room(self, model) if memory.limits else None]
         least = min((c for c in ceilings if c), default=None)
         window = window or memory.window_of(model)
         try:
-            return self._composed(
-                bounded(parsed, least), provider, model, tools, prompt, question, passages, standalone, window
-            )
+            return self._composed(bounded(parsed, least), provider, model, tools, prompt, question, found, window)
         except ContextTooSmall as error:
             if least is None or _too_small_anyway(parsed, error):
                 raise
             return self._composed(  # the least that is valid, though it is more than we would have liked
-                bounded(parsed, error.needed), provider, model, tools, prompt, question, passages, standalone, window
+                bounded(parsed, error.needed), provider, model, tools, prompt, question, found, window
             )
 
     def _composed(
@@ -221,15 +227,16 @@ class Thread(Record):
         tools: Sequence[dict[str, Any]] | None,
         prompt: str,
         question: Message | None,
-        passages: Sequence[dict[str, Any]],
-        standalone: str | None,
+        found: tuple[list[Passage], str | None, Retrieved | None],
         window: int | None,
     ) -> Context:
         memory = self.memory
+        passages, standalone, retrieved = found
         with memory.store.snapshot():  # a redaction between two reads would mix what was with what is
             thread = memory.store.thread(self.key) or ThreadRow(self.key, self.owner, self.thread_id)
             opening = memory.store.range(thread, 0, thread.opening, hidden=True) if thread.opening else []
-            source: Any = ThreadSource(memory.store, thread, opening)
+            near = None if memory.meaning is None else partial(memory.meaning.near, memory.store, thread)
+            source: Any = ThreadSource(memory.store, thread, opening, near)
             head = [entry(stored) for stored in opening if not (stored.hidden or stored.deleted)]
             if prompt:
                 head = [Entry(-1, Message("system", prompt))]
@@ -244,13 +251,14 @@ class Thread(Record):
                 model=model,
                 pins=memory.store.pins(self.key) if thread.pinned else (),
                 tools=tools,
-                fixed_tokens=sum(memory.counter(str(p.get("text", ""))) for p in passages),
+                fixed_tokens=memory.counter(passages_text(passages)) if passages else 0,
                 correction=memory.correction(model),
                 window=window,
                 form="openai",
                 system=prompt or None,
                 question=standalone,
                 passages=passages,
+                retrieved=retrieved,
                 summary=memory.store.summary(thread) if thread.summary else None,
             )
 
@@ -289,6 +297,9 @@ class Thread(Record):
                 self.key, (self.owner, self.thread_id), new, self.memory.lease(), created=times, hide_from=hide_from
             )
             if not isinstance(first, Busy):
+                if self.memory.meaning is not None:
+                    self.memory.store.ask(self.key, work_for(time.time()), time.time())
+                    self.memory.wake()
                 return self.messages(after=first - 1, limit=len(new))
             time.sleep(pause)
         raise self.busy(self.memory.on_busy)

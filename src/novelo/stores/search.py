@@ -9,20 +9,27 @@ written without spaces, become single signs and pairs, so that 退货 is found i
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-_CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
-_WORD = re.compile(rf"[{_CJK}]+|[^\W_{_CJK}]+")
+from novelo.messages import Message
+from novelo.words import WORD, folded, is_cjk, speaker_words
+from novelo.words import words as _words
+
 LOOKED_THROUGH = 2000  # newest messages that a search without an index reads
 MAX_INDEXED = 20_000  # characters of one message that are indexed; a 50 MB message would fill the index with noise
 
 
 def fold(text: str) -> str:
     """The words of a text, folded, joined by single spaces."""
-    return " ".join(_words(text[:MAX_INDEXED], single=True))
+    return " ".join(_words(text[:MAX_INDEXED]))
+
+
+def indexed_words(message: Message) -> str:
+    """The words of a message for the index, and those by which its speaker is found; no search asks for these."""
+    said = fold(message.text)
+    return f"{said} {' '.join(speaker_words(message.name))}" if said and message.name else said
 
 
 def query_words(text: str) -> list[str]:
@@ -30,37 +37,9 @@ def query_words(text: str) -> list[str]:
     return list(dict.fromkeys(_words(text[:1000], single=False)))
 
 
-def _words(text: str, single: bool) -> list[str]:
-    if text.isascii():
-        return _WORD.findall(text.lower())
-    text = _folded(text)
-    if max(text, default="") < _CJK[0]:
-        return _WORD.findall(text)
-    out: list[str] = []
-    for word in _WORD.findall(text):
-        if not _is_cjk(word):
-            out.append(word)
-            continue
-        if single or len(word) == 1:
-            out.extend(word)
-        out.extend(word[i : i + 2] for i in range(len(word) - 1))
-    return out
-
-
-def _is_cjk(word: str) -> bool:
-    return word[0] >= _CJK[0] and re.match(f"[{_CJK}]", word) is not None
-
-
-def _folded(text: str) -> str:
-    text = unicodedata.normalize("NFKD", text).casefold()
-    for mark in {c for c in set(text) if c > "\u02ff" and unicodedata.combining(c)}:  # a text has few different ones
-        text = text.replace(mark, "")
-    return unicodedata.normalize("NFC", text)
-
-
 @lru_cache(4096)
 def _folded_sign(sign: str) -> str:
-    return _folded(sign)
+    return folded(sign)
 
 
 def holds(text: str, words: Sequence[str]) -> bool:
@@ -98,11 +77,11 @@ def spans(text: str, words: Sequence[str], most: int = 50) -> tuple[tuple[int, i
 
 
 def _stands(folded: str, words: set[str]) -> Iterator[tuple[int, int]]:
-    for match in _WORD.finditer(folded):
+    for match in WORD.finditer(folded):
         word = match.group()
         if word in words:
             yield match.span()
-        elif _is_cjk(word):
+        elif is_cjk(word):
             for i in range(len(word)):
                 size = 2 if word[i : i + 2] in words else 1
                 if word[i : i + size] in words:

@@ -1,0 +1,93 @@
+"""Vectors in bytes, without what they share, and both kinds of scores as one."""
+
+from __future__ import annotations
+
+import pytest
+
+from novelo.errors import InvalidSpec, StorageCorrupt
+
+np = pytest.importorskip("numpy")
+
+from novelo.retrievers.embedding import available, embedder  # noqa: E402
+from novelo.retrievers.fusion import fused, standardised  # noqa: E402
+from novelo.retrievers.vectors import Space, of_length_one, packed, unpacked  # noqa: E402
+
+
+class Letters:
+    """LangChain's `Embeddings` by hand: how often each of some letters stands in a text."""
+
+    model = "letters"
+
+    def embed_query(self, text):
+        """One text."""
+        return [float(text.count(letter)) for letter in "abcde"]
+
+    def embed_documents(self, texts):
+        """Several."""
+        return [self.embed_query(text) for text in texts]
+
+
+def test_packed_vectors_come_back():
+    """Sixteen bits keep a cosine to three digits; a row of another length is damage."""
+    given = of_length_one(np.random.default_rng(1).normal(size=(20, 384)))
+    back = unpacked([packed(v) for v in given], 384)
+    assert np.abs(back @ back.T - given @ given.T).max() < 2e-3
+    assert unpacked([], 384).shape == (0, 384)
+    with pytest.raises(StorageCorrupt):
+        unpacked([packed(given[0])[:-2]], 384)
+
+
+def test_what_all_share_tells_nothing():
+    """Vectors that crowd around one direction are told apart once it is taken off."""
+    rng = np.random.default_rng(2)
+    common = of_length_one(rng.normal(size=(1, 64)))[0]
+    own = of_length_one(rng.normal(size=(50, 64)))
+    given = of_length_one(common + 0.3 * own)
+    assert (given @ given[7]).min() > 0.8
+    near = Space(given).near(given[7:8])
+    assert near.argmax() == 7 and np.delete(near, 7).max() < 0.6
+
+
+def test_several_queries_are_one_direction():
+    """A weight of nothing leaves the other query alone; vectors of zeros do no harm."""
+    given = np.eye(5, dtype=np.float32)
+    space = Space(given)
+    assert np.allclose(space.near(given[:2], [1, 0]), space.near(given[:1]))
+    assert np.isfinite(space.near(np.zeros((1, 5), np.float32))).all()
+    assert Space(np.zeros((0, 5), np.float32)).near(given[:1]).shape == (0,)
+
+
+def test_fusion_adds_what_is_standardised():
+    """Either search may decide; where one knows nothing, the other does alone."""
+    keyword, vector = np.array([0, 0, 9.0, 1]), np.array([0.80, 0.81, 0.80, 0.79])
+    assert fused(keyword, vector).argmax() == 2
+    assert fused(np.zeros(4), vector).argmax() == 1
+    assert standardised(np.array([])).size == 0
+
+
+def test_langchain_embeddings_are_taken():
+    """Their vectors get the length 1; the name tells the model."""
+    found = embedder(Letters())
+    assert found is not None and found.name == "Letters/letters"
+    assert np.allclose(found.passages(["aab", "ccc"]) @ found.queries(["c"]).T, [[0], [1]])
+    assert found.passages([]).shape == (0, 5) and found.size == 5
+
+
+def test_what_is_no_embedder_is_refused():
+    """Off is none; anything else without the methods is told so."""
+    assert embedder(None) is None and embedder("off") is None
+    for wrong in ("e6", 3, object()):
+        with pytest.raises(InvalidSpec):
+            embedder(wrong)
+
+
+@pytest.mark.skipif(not available(), reason="needs the extra rag")
+def test_the_small_model_knows_what_is_near_in_three_languages():
+    """A question finds its text in another language; empty and broken texts have vectors too."""
+    model = embedder()
+    assert model is not None
+    texts = ["O reembolso leva sete dias úteis.", "Die Katze schläft auf dem Sofa.", "退款需要七个工作日。"]
+    near = Space(model.passages(texts)).near(model.queries(["How long does the refund take?"]))
+    assert near.argmin() == 1
+    assert model.passages(["", "\ud800"]).shape == (2, model.size)
+    assert model.passages([]).shape == (0, model.size)
