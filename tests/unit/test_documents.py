@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
+import time
 
 import anyio
 import pytest
 
 import novelo
+import novelo.aio
 from fix_documents import Meaning, docx, pdf
 from novelo.documents import Progress
 from novelo.errors import ImportFailed, IndexMismatch, InvalidSpec, MissingExtra, UnknownEntry
@@ -339,6 +342,30 @@ def test_two_handles_and_processes_share_a_collection(tmp_path, folder, meaning)
         assert mine.search("trocar")[0]["text"] == "Devolver em sete dias."
         theirs.erase()
         assert mine.search("pix") == []
+
+
+def test_a_cancelled_embedding_ends_soon(memory, meaning):
+    """A cancellation, anyio's or asyncio's, ends the making of vectors after those at hand, and loses none."""
+    inner = meaning.passages
+    meaning.passages = lambda given: (time.sleep(0.02), inner(given))[1]
+    docs = novelo.aio.AsyncMemory(memory).documents(embedder=meaning)
+    docs._inner.add([f"Nota {i}." for i in range(4000)], vectors="later")
+
+    async def by_scope():
+        with anyio.move_on_after(0.1):
+            await docs.embed()
+
+    async def by_task():
+        task = asyncio.create_task(docs.embed())
+        await asyncio.sleep(0.1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    for work in (by_scope, by_task):
+        before = docs._inner.row.vectors
+        anyio.run(work)
+        assert before < docs._inner.row.vectors < 4000
 
 
 def test_awaited(url, folder, meaning):
