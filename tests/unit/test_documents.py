@@ -112,7 +112,8 @@ def test_bad_files_are_told_and_the_rest_goes_in(memory, folder):
     (folder / "up").symlink_to("..", target_is_directory=True)
     (folder / "self").symlink_to(".", target_is_directory=True)
     (folder / "sub" / "back").symlink_to("../sub", target_is_directory=True)
-    (folder / "twin.md").symlink_to("guia.md")
+    (folder / "a twin.md").symlink_to("guia.md")
+    (folder / "a sub").symlink_to("sub", target_is_directory=True)
     (folder.parent / "outside.md").write_text("fora")
     (folder / "out.md").symlink_to("../outside.md")
     docs = memory.documents(embedder=None)
@@ -128,6 +129,7 @@ def test_bad_files_are_told_and_the_rest_goes_in(memory, folder):
     }  # fmt: skip
     assert "at most 50 MB are read" in said["huge.txt"]
     assert len(done.added) == 6 and docs.search("reembolso")
+    assert {"guia.md", "sub/nota.txt"} <= set(done.added)  # under their own names, whatever leads there
     assert docs.ingest(folder, max_bytes=10).bad[str(folder / "guia.md")].endswith("what the index has of it stays")
     assert docs.search("reembolso")
 
