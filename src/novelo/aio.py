@@ -248,7 +248,7 @@ class AsyncTurn(_Awaited):
     ) -> Answered:
         """Answer from documents, as `LiveTurn.answer` does; models and retrievers are awaited where they can be."""
         turn = self._inner
-        steps = answering(turn, chosen(retriever, on_query, options))
+        steps = answering(turn, chosen(retriever, on_query, options, model if condenser is None else condenser))
         rewriter = model if condenser is None else condenser
         outcome: Any = None
         try:

@@ -183,7 +183,7 @@ class Asking:
         """
         from novelo.answering import answered, answering, chosen
 
-        steps = answering(self, chosen(retriever, on_query, options))  # type: ignore[arg-type]  # LiveTurn is all of us
+        steps = answering(self, chosen(retriever, on_query, options, model if condenser is None else condenser))  # type: ignore[arg-type]  # LiveTurn is all of us
         return answered(self, steps, model, model if condenser is None else condenser, retriever, on_text)  # type: ignore[arg-type]
 
     def history(self, form: str = "openai", **more: Any) -> Any:

@@ -45,6 +45,7 @@ class Offline:
     """The built-in responder; see the head of this file."""
 
     name = "offline"
+    rewrites = False  # it only quotes: a question is condensed without it
 
     def complete(self, request: ModelRequest) -> ModelReply:
         """The answer to the newest message.
