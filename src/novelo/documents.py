@@ -42,6 +42,8 @@ ASKED = 4000  # characters of a question that are searched for
 ASKED_WORDS = 64  # different words of it
 STALE_S = 5.0  # for so long new vectors may wait to be searched while more are coming
 FOUND_MOST = 1000
+LANGUAGE_OF = 20_000  # characters of a document that its language is told by
+UNKNOWN = "-"  # a language that has no stems, so that nobody asks again for every chunk
 
 Queries = str | Sequence[str] | Sequence[tuple[str, float]]
 
@@ -447,10 +449,13 @@ class _Putting:
 # ------------------------------------------------------------------------------------------------ values
 def _new_source(source: Source, document: Document) -> NewSource:
     cut = chunks(document, source.title)
-    language = language_of("\n".join(chunk.text for chunk in cut)[:20_000])
+    language = language_of("\n".join(chunk.text for chunk in cut)[:LANGUAGE_OF])
+    mixed = (
+        len(document.sections) > 1 and document.sections[0].entry
+    )  # passages of several languages may stand in a file
     made = []
     for chunk in cut:
-        spoken = language_of(chunk.text) or language
+        spoken = (language_of(chunk.text) if mixed else None) or language or UNKNOWN
         heads, words = (" ".join(stems(text, spoken)) for text in (chunk.heading, chunk.text))
         made.append(NewChunk(msgspec.json.encode(chunk), heads, words))
     tokens = sum(chunk.tokens for chunk in cut)
