@@ -18,6 +18,7 @@ word in an answer of the thread behind the others.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
@@ -30,6 +31,8 @@ from novelo.messages import Message
 from novelo.words import EMPTY, EMPTY_SIGNS, WORD, folded, is_cjk, stems
 
 Query = tuple[str, float]
+_HIRAGANA = r"[\u3041-\u309f]+"
+_EMPTY = f"[{''.join(sorted(EMPTY_SIGNS))}]+"
 P = TypeVar("P", bound="dict[str, Any]")
 
 FIRST = 0.3  # weight of the thread's first question
@@ -103,7 +106,7 @@ def telling(text: str, most: int = WORDS) -> list[str]:
     counts: Counter[str] = Counter()
     surface: dict[str, str] = {}
     for word in _words(text):
-        stem = next(iter(stems(word, language)), "")
+        stem = word if is_cjk(word) else next(iter(stems(word, language)), "")
         if stem:
             counts[stem] += 1
             surface.setdefault(stem, word)
@@ -133,10 +136,16 @@ def unread_first(passages: Iterable[P], history: Sequence[Message], limit: int |
 
 
 def _words(text: str) -> Iterator[str]:
-    """The words of a text as they are written, without empty ones; runs of signs are cut at empty signs."""
+    """The words of a text as they are written, without empty ones.
+
+    Of a run of signs the parts between empty signs; in Japanese what is not written in hiragana, as endings and small
+    words are.
+    """
+    japanese = re.search(_HIRAGANA, text) is not None
     for word in WORD.findall(text):
         if is_cjk(word):
-            yield from filter(None, "".join(" " if sign in EMPTY_SIGNS else sign for sign in word).split())
+            parts = re.split(_HIRAGANA, word) if japanese else re.split(_EMPTY, word)
+            yield from filter(None, parts)
         elif folded(word) not in EMPTY and (len(word) > 1 or word.isdigit()):
             yield word
 
@@ -146,7 +155,7 @@ def _readable(question: str, asked: Sequence[str], told: Sequence[str]) -> str:
     known = set(stems(question))
     shown: list[str] = []
     for text in dict.fromkeys([*asked[-1:], *asked[:1], *told[:1]]):
-        new = [word for word in telling(text) if not known & set(stems(word))][:SHOWN]
+        new = [word for word in telling(text) if not known.issuperset(stems(word))][:SHOWN]
         shown += new
         known |= {stem for word in new for stem in stems(word)}
     return f"{question} ({' '.join(shown)})" if shown else question
