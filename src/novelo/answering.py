@@ -86,7 +86,15 @@ class Options(msgspec.Struct, frozen=True):
     more: dict[str, Any] = {}
 
 
-def chosen(retriever: Any, on_query: Callable[[Retrieved], None] | None, given: dict[str, Any]) -> Options:
+def rewriter(model: Any, condenser: Any) -> Any:
+    """Who rewrites questions: the model itself where nobody else is named; None for nobody."""
+    found = model if condenser is None else condenser
+    return found if found is not False and getattr(found, "rewrites", True) else None
+
+
+def chosen(
+    retriever: Any, condenser: Any, on_query: Callable[[Retrieved], None] | None, given: dict[str, Any]
+) -> Options:
     """The options of a call, what belongs to `turn.messages` apart; a retriever may know its own least score.
 
     Raises:
@@ -98,6 +106,7 @@ def chosen(retriever: Any, on_query: Callable[[Retrieved], None] | None, given: 
         own["min_score"] = getattr(retriever, "min_score", None)
     if own.get("limit", LIMIT) < 1:
         raise InvalidSpec(f"limit={own['limit']}: expected 1 or more")
+    own.setdefault("ask", condenser is not None)
     return Options(**own, weighted=isinstance(retriever, Documents), on_query=on_query, more=given)
 
 

@@ -45,6 +45,7 @@ class Offline:
     """The built-in responder; see the head of this file."""
 
     name = "offline"
+    rewrites = False  # questions: a follow-up is searched with what it leans on, by rules
 
     def complete(self, request: ModelRequest) -> ModelReply:
         """The answer to the newest message.
