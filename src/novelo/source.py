@@ -1,9 +1,10 @@
-"""A thread in a store as a source of entries: read backwards in pieces, as far as a policy pulls."""
+"""A thread in a store as a source of entries: read backwards in pieces, and asked for what matches a question."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from novelo.recalling import LISTED, Match, WordList, ranked
 from novelo.stores.base import Store, StoredEntry, ThreadRow
 from novelo.transcript import Entry
 
@@ -14,8 +15,20 @@ LARGEST_PIECE = 1000
 class ThreadSource:
     """What `compose_source` reads: the thread as it was when its row was read; later entries are not seen."""
 
-    def __init__(self, store: Store, thread: ThreadRow, opening: Sequence[StoredEntry] = ()) -> None:
-        self._store, self._thread = store, thread
+    def __init__(
+        self,
+        store: Store,
+        thread: ThreadRow,
+        opening: Sequence[StoredEntry] = (),
+        near: Callable[[Sequence[str]], Mapping[int, float]] | None = None,
+    ) -> None:
+        """Read nothing yet.
+
+        Args:
+            near: how near messages are to a question in meaning, if anybody knows; see `recalling.ranked`.
+        """
+        self._store, self._thread, self._near = store, thread, near
+        self._words: tuple[int, WordList] | None = None
         self.begin = thread.opening
         self.end = thread.head
         self._base = opening[-1].running if opening else 0
@@ -85,6 +98,25 @@ class ThreadSource:
             start = piece[-1].position + 1
         return [entry(s) for s in [*reversed(back), *forward]]
 
+    def matches(self, questions: Sequence[str], asked: int, below: int, limit: int) -> list[Match]:
+        """Older messages that a question is about, the best first; see `draft.Source`."""
+        asked = min(asked, self.end)
+        words = _Indexed(self._store, self._thread, self.begin, asked) if self._store.indexed else self._listed(asked)
+        near = None if self._near is None else self._near(questions)
+        return ranked(questions, words, near, within=range(self.begin, below), limit=limit)
+
+    def _listed(self, asked: int) -> WordList:
+        """The newest messages, where the store has no index."""
+        if self._words is None or self._words[0] != asked:
+            words, before = WordList(), asked
+            while words.size < LISTED and (piece := self._store.tail(self._thread, before, LARGEST_PIECE)):
+                for stored in piece:
+                    if stored.position >= self.begin:
+                        words.put(stored.position, stored.message)
+                before = piece[-1].position
+            self._words = asked, words
+        return self._words[1]
+
     @property
     def turn_count(self) -> int:
         """User messages in the thread, hidden ones too."""
@@ -107,6 +139,25 @@ class ThreadSource:
     def tokens_before(self, found: Entry) -> int:
         """Tokens of the entries between the opening and this entry."""
         return found.running - found.stored - self._base
+
+
+class _Indexed:
+    """A thread's messages below a position, by the store's index; see `recalling.Words`."""
+
+    def __init__(self, store: Store, thread: ThreadRow, begin: int, before: int) -> None:
+        self._store, self._thread, self._begin, self._before = store, thread, begin, before
+        self.size = max(0, before - begin)
+
+    def holding(self, start: str, same: Callable[[str], bool]) -> Sequence[int]:
+        """Positions of messages that hold a word."""
+        found = self._store.holding(self._thread, start, same, self._before)
+        return [p for p in found if p >= self._begin] if self._begin else found
+
+    def texts(self, positions: Sequence[int]) -> list[str]:
+        """What the messages at some positions say; nothing where none is to be seen."""
+        inside = [p for p in positions if self._begin <= p < self._before]
+        found = {e.position: e for e in self._store.entries(self._thread, inside)}
+        return ["" if p not in found or found[p].hidden else found[p].text for p in positions]
 
 
 def entry(stored: StoredEntry) -> Entry:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,6 +15,7 @@ from novelo.context import Context, Retrieved, compose_source
 from novelo.context.budget import Budget
 from novelo.context.spec import bounded, stages_of
 from novelo.errors import ContextTooSmall, InvalidSpec, ThreadBusy, ThreadErased, TurnClosed, UnknownEntry
+from novelo.meaning import work_for
 from novelo.messages import Message
 from novelo.passages import Passage, passage_of, passages_text
 from novelo.protocol import dialect
@@ -142,23 +144,25 @@ class Thread(Record):
     ) -> int:
         """Write a step of an open turn; the last one brings the work with it that the turn has made due."""
         lease = self.memory.lease()
-        work = None if close is None or close.status == "waiting" else self._due(entries, context)
+        work = () if close is None or close.status == "waiting" else self._due(entries, context)
         position = self.memory.store.append(
             self.key, begun.turn.epoch, begun.turn.first, entries, lease.now, close=close, state=state, calls=calls,
             work=work, lease_until=lease.now + lease.ttl_s, holder=lease.holder,
         )  # fmt: skip
-        if work is not None:
-            self.memory.wake(work)
+        if work:
+            self.memory.wake()
         for call in calls:
             sent = None if context is None else [*context.messages("message"), *(e.message for e in entries)]
             self.memory.tell_usage(self, call, None if context is None else context.manifest, sent)
         return position
 
-    def _due(self, entries: Sequence[NewEntry], context: Context | None) -> Work | None:
+    def _due(self, entries: Sequence[NewEntry], context: Context | None) -> tuple[Work, ...]:
         policy = self.policy if context is None or context.policy is None else context.policy
         model = None if context is None else context.manifest.model
         window = self.memory.window_of(model) if model or self.memory.window else None
-        return due_work(self, policy, window, [(e.message.role == "user", e.tokens) for e in entries])
+        summary = due_work(self, policy, window, [(e.message.role == "user", e.tokens) for e in entries])
+        vectors = None if self.memory.meaning is None else work_for(time.time())
+        return tuple(work for work in (summary, vectors) if work is not None)
 
     @property
     def policy(self) -> Any:
@@ -231,7 +235,8 @@ class Thread(Record):
         with memory.store.snapshot():  # a redaction between two reads would mix what was with what is
             thread = memory.store.thread(self.key) or ThreadRow(self.key, self.owner, self.thread_id)
             opening = memory.store.range(thread, 0, thread.opening, hidden=True) if thread.opening else []
-            source: Any = ThreadSource(memory.store, thread, opening)
+            near = None if memory.meaning is None else partial(memory.meaning.near, memory.store, thread)
+            source: Any = ThreadSource(memory.store, thread, opening, near)
             head = [entry(stored) for stored in opening if not (stored.hidden or stored.deleted)]
             if prompt:
                 head = [Entry(-1, Message("system", prompt))]
@@ -292,6 +297,9 @@ class Thread(Record):
                 self.key, (self.owner, self.thread_id), new, self.memory.lease(), created=times, hide_from=hide_from
             )
             if not isinstance(first, Busy):
+                if self.memory.meaning is not None:
+                    self.memory.store.ask(self.key, work_for(time.time()), time.time())
+                    self.memory.wake()
                 return self.messages(after=first - 1, limit=len(new))
             time.sleep(pause)
         raise self.busy(self.memory.on_busy)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
 
 import Stemmer
@@ -23,6 +23,8 @@ from novelo.languages import language_of
 
 CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 WORD = re.compile(rf"[{CJK}]+|[^\W_{CJK}]+")
+SPEAKER = "\N{SECTION SIGN}n"  # opens the words of a speaker's name: no folded text holds the sign
+LEAST_STEMMED = 4  # letters: shorter words and stems are taken as they are
 STEMMED = {"pt": "portuguese", "en": "english", "es": "spanish"}
 
 # Words that most sentences have, whatever they are about; folded. Those of all languages count in all: a word that is
@@ -123,6 +125,34 @@ def query_stems(text: str) -> list[list[str]]:
     """
     found = dict.fromkeys(w for w in words(text, single=False) if not _is_empty(w))
     return [list(dict.fromkeys([w, *(_stem(w, language) for language in STEMMED)])) for w in found]
+
+
+def full_words(text: str) -> list[str]:
+    """The words of a text that it is about, in order, as they are: folded, without the empty ones."""
+    return [w for w in words(text, single=False) if not _is_empty(w)]
+
+
+def kin(word: str) -> tuple[str, Callable[[str], bool]]:
+    """What tells whether another word is the same one with another ending, in one of the languages with stems.
+
+    Args:
+        word: a folded word.
+    Returns:
+        How all such words begin, and a test for one that does.
+    Example: "reembolsos" -> ("reembol", a test that "reembolso" passes)
+    """
+    if not word.isascii() or word.isdigit() or len(word) < LEAST_STEMMED:
+        return word, word.__eq__
+    own = {language: _stem(word, language) for language in STEMMED}
+    start = min(own.values(), key=len)
+    start = start[:-1] if len(start) > LEAST_STEMMED else start  # a last letter may change: study, studies -> studi
+    start = word[: len(start)] if not word.startswith(start) else start
+    return start, lambda other: other == word or any(_stem(other, name) == stem for name, stem in own.items())
+
+
+def speaker_words(name: str | None) -> list[str]:
+    """The words by which a speaker is found in an index: "Ana Lima" -> ["§nana", "§nlima"]."""
+    return [SPEAKER + word for word in words(name[:200], single=False)] if name else []
 
 
 def _signs(run: str, single: bool) -> Iterator[str]:

@@ -27,6 +27,8 @@ from novelo.context.summary import Summarize
 from novelo.covering import Plan, masks_of, plan, stage_of
 from novelo.errors import InvalidSpec, ModelFailed, NoveloError, StoreError
 from novelo.events import CompactionEvent
+from novelo.meaning import KIND as EMBED
+from novelo.meaning import embed
 from novelo.messages import Message
 from novelo.source import ThreadSource
 from novelo.stores.base import PARKED, Base, Job, Lease, Work
@@ -359,7 +361,7 @@ class Worker:
         if memory is None:
             return 0.0
         try:
-            due = memory.store.next_due()
+            due = memory.store.next_due(memory.kinds)
         except NoveloError:
             due = None
         wait = self._poll_s if due is None else min(self._poll_s, max(0.0, due - time.time()))
@@ -369,7 +371,7 @@ class Worker:
     def _claim(self, memory: Memory, limit: int) -> list[Job]:
         out = []
         for _ in range(limit):
-            found = memory.store.claim(_lease(memory), 1)
+            found = memory.store.claim(_lease(memory), 1, kinds=memory.kinds)
             if not found:
                 break
             out += found
@@ -404,7 +406,7 @@ def _lease(memory: Memory) -> Lease:
 
 
 def do_job(memory: Memory, job: Job) -> bool:
-    """Do a claimed job to its end; True if the summarizer failed, and the job is put off."""
+    """Do a claimed job to its end; True if it failed, and is put off."""
     thread = memory.thread(job.thread_id, job.owner)
     renewed = [time.monotonic()]
 
@@ -415,8 +417,11 @@ def do_job(memory: Memory, job: Job) -> bool:
         return True
 
     try:
-        spec = msgspec.json.decode(job.spec, type=Spec)
-        Compaction(thread, spec.read(), window=spec.window, still_ours=still_ours).run()
+        if job.kind == EMBED:
+            embed(memory, thread.key, time.time, still_ours)
+        else:
+            spec = msgspec.json.decode(job.spec, type=Spec)
+            Compaction(thread, spec.read(), window=spec.window, still_ours=still_ours).run()
     except Exception as error:
         first, longest = memory.retry_s
         pause = min(longest, first * 4 ** (job.tries - 1)) * random.uniform(0.8, 1.2)  # noqa: S311  jitter
@@ -431,7 +436,7 @@ def work_off(memory: Memory, *, limit: int | None = None) -> tuple[int, int]:
     """Do all jobs that are due now, one after the other; how many were done, and how many failed."""
     done = failed = 0
     while limit is None or done + failed < limit:
-        jobs = memory.store.claim(_lease(memory), 1)
+        jobs = memory.store.claim(_lease(memory), 1, kinds=memory.kinds)
         if not jobs:
             break
         bad = do_job(memory, jobs[0])

@@ -17,6 +17,8 @@ LONG = [
     "budget:400",
     "budget:600,low=300",
     "budget:50%,low=25%,window=900",
+    "window:3turns + recall:2",
+    "recall:3,share=40% + budget:400",
 ]
 talks = conversations() | broken_conversations()
 
@@ -61,11 +63,11 @@ def test_a_context_is_a_composed_list(memory, messages, policy, pin):
     messages=conversations(max_turns=4), policy=policies(budgets=False), hidden=st.sets(st.integers(0, 20), max_size=5)
 )
 def test_hidden_messages_are_as_if_they_were_not_there(memory, messages, policy, hidden):
-    """Without what is hidden the context is that of the visible messages; only windows with slack count them."""
+    """Without what is hidden the context is that of the visible ones; windows with slack and recall know of gaps."""
     thread = filled(memory, messages)
     first = next(e.position for e in thread if e.role == "user")  # without it the talk would be cut, and say so
     thread.hide([p for p in hidden if first < p < len(thread)])
-    policy = "window:3turns" if "slack" in policy else policy
+    policy = "window:3turns" if "slack" in policy or "recall" in policy else policy
     expected = novelo.compose([e.message for e in thread if not e.hidden], policy)
     found = thread.context(policy=policy)
     assert found.messages() == expected.messages("openai") and found.tokens == expected.tokens

@@ -259,8 +259,8 @@ def test_a_failed_job_waits_and_a_new_request_does_not_hurry_it(hand):
 def test_the_last_step_of_a_turn_asks_for_a_job_in_the_same_transaction(hand):
     """A turn that is refused asks for nothing."""
     begun = hand.begin()
-    hand.append(begun, "a", work=Work("compact", hand.now + 5, "spec"))
+    hand.append(begun, "a", work=[Work("compact", hand.now + 5, "spec")])
     assert hand.store.next_due() == hand.now + 5
     with pytest.raises(Exception, match="closed"):
-        hand.append(begun, "b", work=Work("other", hand.now))
+        hand.append(begun, "b", work=[Work("other", hand.now)])
     assert [job.kind for job in hand.store.jobs()] == ["compact"]

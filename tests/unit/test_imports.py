@@ -28,10 +28,10 @@ LAYERS = {
     for layer, heads in {
         "core": "errors messages protocol repair wire transcript context tokens _estimate _media _fact_rules asking"
         " usage events limits facts languages answers summaries covering quoting compaction retrieval passages formats"
-        " _again _questions caching report replay words carrying",
+        " _again _questions caching report replay words carrying recalling",
         "outside": "models prices retrievers stores",
         "shell": "memory thread record turn turn_asking source portable aio worker why accounts connect privacy compare"
-        " folding documents answering",
+        " folding documents answering meaning",
         "faces": "importers integrations cli server testing demo plots __main__",
         "front door": "__init__",
     }.items()
@@ -59,6 +59,7 @@ SEAMS = (
     "retrievers.matrix",
     "retrievers.readers",
     "retrievers.vectors",
+    "retrievers.nearness",
     "stores.base",
     "stores.documents",
     "stores.search",

@@ -16,7 +16,8 @@ from novelo import formats
 from novelo.context.draft import Desk, Draft, Pulled, Source
 from novelo.context.listing import ListSource, OtherForm
 from novelo.context.manifest import Manifest, Retrieved, explain, left_out, ranges
-from novelo.context.spec import Policy, name_of, parse, stages_of
+from novelo.context.recall import Recall, recalled
+from novelo.context.spec import Pipeline, Policy, name_of, parse, stages_of
 from novelo.context.summary import PLACE
 from novelo.errors import InvalidContext, InvalidSpec
 from novelo.messages import Message, is_blank
@@ -176,6 +177,7 @@ def compose_source(
         window=window,
         pinned=frozenset(pins),
         summary=summary,
+        question=question or "",
     )
     desk.log.singles.update((e.position, "says nothing") for e in opening if is_blank(e.message))
     opening = tuple(e for e in opening if not is_blank(e.message))
@@ -206,7 +208,12 @@ def compose_source(
 
 def _run(policy: Policy, draft: Draft) -> Draft:
     """The draft through the policy; a function that gives a plain list of messages is taken at its word."""
-    for stage in stages_of(policy):
+    stages = stages_of(policy)
+    recall = next((stage for stage in stages if isinstance(stage, Recall)), None)
+    if recall is not None:
+        others = Pipeline(tuple(stage for stage in stages if not isinstance(stage, Recall)))
+        return recalled(recall, draft, partial(_run, others))
+    for stage in stages:
         result = stage(draft)
         if not isinstance(result, Draft):
             result = _from_list(result, draft, name_of(stage))
@@ -284,5 +291,6 @@ def _manifest(draft: Draft, turns: Sequence[Turn], entries: Sequence[Entry], too
         "changed": [(e.position, e.changed) for e in entries if e.changed and e.changed != "made" and e.position >= 0],
         "made": sum(e.made and e.position != PLACE for e in entries),
         "summary": desk.log.summary,
+        "recalled": [(position, round(score, 3)) for position, score in desk.log.recalled],
         "tokens": tokens,
     }

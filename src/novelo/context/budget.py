@@ -62,25 +62,37 @@ class Budget:
         draft = self._with_room(draft, high)
         fixed = desk.fixed_tokens + desk.correction + sum(map(desk.tokens, draft.opening))
         fixed += sum(desk.cost(turn, newest=False) for turn in draft.anchors)
+        reserved = max(0, min(high - fixed, desk.reserve(high))) if desk.reserve is not None else 0
+        held = reserved if desk.holding else 0
         kept: list[Turn] = []
         total = fixed
         for turn in draft.turns:
             cost = self._cost(draft, turn, newest=not kept)
-            if total + cost > high:
+            if total + cost > (high - held if kept else high):
                 if kept and self.low is None:
-                    kept += self._filled(draft, turn, high - total)
+                    kept += self._filled(draft, turn, high - held - total)
                 break
             kept.append(turn)
             total += cost
         else:
             if total > high:
                 raise _too_small(total, high)
+            self._leave(draft, reserved, high - total)
             return draft
         if self.low is not None:
             kept = self._down_to_grid(draft, kept, fixed, high)
         if not kept:
             kept = [self._newest_cut(draft, turn, fixed, high)]
+        self._leave(
+            draft, reserved, high - fixed - sum(self._cost(draft, t, newest=i == 0) for i, t in enumerate(kept))
+        )
         return draft.newest(kept, str(self))
+
+    def _leave(self, draft: Draft, reserved: int, left: int) -> None:
+        """Note what recalled turns may take; where several budgets stand in line, the least of them."""
+        log = draft.desk.log
+        if draft.desk.reserve is not None:
+            log.room = max(0, min(reserved, left, reserved if log.room is None else log.room))
 
     def _cost(self, draft: Draft, turn: Turn, newest: bool) -> int:
         """Tokens of a turn, without what an anchor of the same turn has brought in."""

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from novelo.messages import Message
+from novelo.recalling import Match
 from novelo.summaries import Summary
 from novelo.transcript import Entry, Step, Turn, TurnReader
 from novelo.wire import Wire
@@ -40,6 +41,16 @@ class Source(Protocol):
 
     def around(self, positions: Sequence[int]) -> list[list[Entry]]:
         """For each position the entries of its turn, oldest first; positions that are gone are passed over."""
+        ...
+
+    def matches(self, questions: Sequence[str], asked: int, below: int, limit: int) -> list[Match]:
+        """Older messages that a question is about, the best first, at most `limit`; hidden ones are not among them.
+
+        Args:
+            questions: the question in one or more wordings.
+            asked: its position: it and what follows is not looked at.
+            below: only messages below this position are given.
+        """
         ...
 
     @property
@@ -68,12 +79,18 @@ class Source(Protocol):
 
 @dataclass
 class Log:
-    """What was left out (half-open ranges of positions with the rule) and what was altered, while policies work."""
+    """What was left out (half-open ranges of positions with the rule) and what was altered, while policies work.
+
+    `room` are the tokens that the budgets have left for recalled turns; None where no budget said anything. `recalled`
+    names the turns that came back, by the position of their first entry, with their scores.
+    """
 
     cuts: list[tuple[int, int, str]] = field(default_factory=list)
     singles: dict[int, str] = field(default_factory=dict)
     budget: int | None = None
     summary: int = 0
+    room: int | None = None
+    recalled: list[tuple[int, float]] = field(default_factory=list)
 
     def cut(self, start: int, stop: int, why: str) -> None:
         """Note that everything in a range is out, unless an anchor keeps it."""
@@ -99,6 +116,9 @@ class Desk:
         reader: reads entries into turns, and remembers late results.
         pinned: positions that must stay.
         summary: the thread's summary, for the stage that uses it.
+        question: the newest question in other words, where such were made.
+        reserve: tokens of a budget -> those that recalled turns may take; None where none are wanted.
+        holding: whether budgets leave these free, and fill only the rest with the newest turns.
     """
 
     source: Source
@@ -112,7 +132,8 @@ class Desk:
     summary: Summary | None = None
     log: Log = field(default_factory=Log)
     question: str = ""
-    extra: dict[str, Any] = field(default_factory=dict)
+    reserve: Callable[[int], int] | None = None
+    holding: bool = False
 
     def tokens(self, entry: Entry) -> int:
         """Tokens of an entry, counted once."""
@@ -142,6 +163,16 @@ class Desk:
                 if steps or (turn.user is not None and turn.user.position in wanted):
                     out.append(Turn(turn.user, steps))
         return out[::-1]
+
+    def whole_turn(self, position: int) -> Turn | None:
+        """The turn in which a position stands, as far as it is to be seen; None where it is hidden or gone."""
+        found = self.source.around([position])
+        reader = TurnReader(written_results=self.reader.written)
+        reader.late = {
+            name: [r for r in late if found and r.position > found[0][-1].position]
+            for name, late in self.reader.late.items()
+        }
+        return reader.build(list(found[0])) if found else None
 
     def first_turns(self, number: int) -> list[Turn]:
         """The first turns with a question, oldest first; what stands before the first question is passed over."""

@@ -11,6 +11,7 @@ from novelo.errors import InvalidMessage, InvalidSpec
 from novelo.formats.anthropic import AnthropicForm
 from novelo.formats.openai import from_openai
 from novelo.messages import Message
+from novelo.recalling import LISTED, Match, WordList, ranked
 from novelo.transcript import MADE, Entry
 
 MAX_MESSAGES = 10_000_000
@@ -59,6 +60,7 @@ class ListSource:
         self._known: dict[int, Entry] = {}
         self._sums: list[int] | None = None
         self._tallies: dict[str | None, list[int]] = {}
+        self._words: tuple[int, WordList] | None = None
         self.end = len(self._given)
         self.begin = 0
         while self.begin < self.end and self.entry(self.begin).message.role == "system":
@@ -110,6 +112,16 @@ class ListSource:
                 last += 1
             out.append([self.entry(i) for i in range(first, last)])
         return out
+
+    def matches(self, questions: Sequence[str], asked: int, below: int, limit: int) -> list[Match]:
+        """Older messages that a question is about, the best first; looked for among the newest `LISTED`."""
+        asked = min(asked, self.end)
+        if self._words is None or self._words[0] > asked:
+            self._words = max(self.begin, asked - LISTED), WordList()
+        for position in range(self._words[0], asked):  # of a list read at each of its replies only what is new
+            self._words[1].put(position, self.entry(position).message)
+        self._words = asked, self._words[1]
+        return ranked(questions, self._words[1], within=range(self.begin, below), limit=limit)
 
     def upto(self, end: int) -> Prefix:
         """The same list as it was when it had `end` messages; what was converted and counted is shared."""
@@ -206,6 +218,10 @@ class Prefix:
         """The entries of the turns in which the positions stand, as far as the prefix goes."""
         inside = [p for p in positions if p < self.end]
         return [[e for e in chunk if e.position < self.end] for chunk in self._whole.around(inside)]
+
+    def matches(self, questions: Sequence[str], asked: int, below: int, limit: int) -> list[Match]:
+        """Older messages that a question is about, among those of the prefix."""
+        return self._whole.matches(questions, min(asked, self.end), below, limit)
 
     @property
     def turn_count(self) -> int:

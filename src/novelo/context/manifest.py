@@ -44,6 +44,7 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
         made: messages that we made up to keep the list valid.
         tokens: by part: system, tools, passages, messages, total; and `budget` if one applied.
         summary: the version that stood for older entries, 0 for none.
+        recalled: [position, score] of the older turns that came back, since the question is about them.
         system: the system prompt, if it was given with the call.
         question: the standalone question, where one was made; passages: what was retrieved for it.
         retrieved: what was searched, how that came about, and what was rejected.
@@ -59,6 +60,7 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     made: int = 0
     tokens: dict[str, int] = {}
     summary: int = 0
+    recalled: list[tuple[int, float]] = []
     system: str | None = None
     question: str | None = None
     passages: list[dict[str, Any]] = []
@@ -120,6 +122,9 @@ def explain(manifest: Manifest) -> str:
         lines.append(f"in: summary {manifest.summary}")
     if manifest.kept:
         lines.append("in: " + ", ".join(_span(a, b) for a, b in manifest.kept))
+    if manifest.recalled:
+        turns = ", ".join(f"the turn at {position} (score {score:.2f})" for position, score in manifest.recalled)
+        lines.append(f"recalled: {turns}")
     lines += [f"out: {_span(a, b)}, by {why}" for a, b, why in manifest.left_out]
     lines += [f"changed: {_span(p, p + 1)}, by {why}" for p, why in manifest.changed]
     if manifest.made:

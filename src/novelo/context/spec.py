@@ -18,6 +18,7 @@ from novelo.context.budget import Budget
 from novelo.context.draft import Draft
 from novelo.context.ends import DropOldest, Ends
 from novelo.context.media import StripMedia
+from novelo.context.recall import SHARE, TURNS, Recall
 from novelo.context.redact import Redact
 from novelo.context.sizes import Size, size
 from novelo.context.summary import FLOOR, LEDGER, PROSE, Summarize, keep_of
@@ -77,7 +78,8 @@ def bounded(policy: Policy, tokens: int | None) -> Policy:
 def name_of(policy: Policy) -> str:
     """The name under which a policy stands in a manifest."""
     if isinstance(
-        policy, (Buffer, Window, Budget, Ends, DropOldest, ClearTools, StripMedia, Redact, Summarize, Pipeline)
+        policy,
+        (Buffer, Window, Budget, Ends, DropOldest, ClearTools, StripMedia, Redact, Summarize, Recall, Pipeline),
     ):
         return str(policy)
     return getattr(policy, "__name__", None) or type(policy).__name__
@@ -125,6 +127,7 @@ USAGE = {
     "drop_oldest": "use drop_oldest:2messages",
     "summarize": "use summarize:20messages,keep=6 (messages, turns, tokens, or 80%,window=128000; a/b for either, "
     "a&b for both); form=single, size=400, facts=400, floor=50%, refuse",
+    "recall": "use recall:6, recall:6,share=50% of a budget, or recall:6,tokens=2000",
     "clear_tools": "use clear_tools:keep=3",
     "strip_media": "use strip_media:keep=1turn",
     "redact": "use redact:secrets,cards,emails; the word question masks the newest question too",
@@ -179,6 +182,13 @@ def _summarize(items: _Items) -> Policy:
     )  # fmt: skip
 
 
+def _recall(items: _Items) -> Policy:
+    items.only("share", "tokens")
+    head = size(items.head or str(TURNS), "turns", ("turns",), what="recall")
+    share = size(items.text("share") or SHARE, "%", ("%",), what="recall share")
+    return Recall(head.number, share, items.number("tokens", 0) or None)
+
+
 def _clear_tools(items: _Items) -> Policy:
     items.only("keep", "exclude", head=False)
     return ClearTools(items.number("keep", 3), tuple(items.named.get("exclude", ())))
@@ -205,6 +215,7 @@ STAGES: dict[str, Callable[[_Items], Policy]] = {
     "ends": _ends,
     "drop_oldest": _drop_oldest,
     "summarize": _summarize,
+    "recall": _recall,
     "clear_tools": _clear_tools,
     "strip_media": _strip_media,
     "redact": _redact,

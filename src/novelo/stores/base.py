@@ -18,7 +18,7 @@ since 1970; entries keep milliseconds. Stores read no clock, except to wait for 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -45,6 +45,7 @@ from novelo.usage import Call, Spent
 
 __all__ = [
     "PARKED",
+    "VECTOR_REACH",
     "Base",
     "Begun",
     "Busy",
@@ -61,6 +62,9 @@ __all__ = [
     "TurnRow",
     "Work",
 ]
+
+
+VECTOR_REACH = 4  # entries before an entry that its vector may be made from
 
 
 class Store(Protocol):
@@ -149,7 +153,7 @@ class Store(Protocol):
         close: Close | None = None,
         state: dict[str, Any] | None = None,
         calls: Sequence[Call] = (),
-        work: Work | None = None,
+        work: Sequence[Work] = (),
         lease_until: float = 0.0,
         holder: str = "",
     ) -> int:
@@ -159,7 +163,7 @@ class Store(Protocol):
             epoch: of `Begun.turn`: it must still be the thread's.
             state: the thread's custom state as a whole, if it changed.
             calls: rows of the ledger.
-            work: a job that is due with it.
+            work: jobs that are due with it.
             lease_until, holder: the renewed lease; of no meaning with `close`.
         Returns:
             The position of the first new entry.
@@ -270,6 +274,38 @@ class Store(Protocol):
         """
         ...
 
+    def holding(self, thread: ThreadRow, start: str, same: Callable[[str], bool], before: int) -> list[int]:
+        """Where a word stands: positions below one, in no order, of visible messages; of a fork what it shares too.
+
+        Only for stores that are `indexed`.
+
+        Args:
+            start: how the word begins, in the form of the index (`NewEntry.words`).
+            same: tells of a word that begins so whether it is meant.
+        """
+        ...
+
+    # ------------------------------------------------------------------------------------------ vectors of messages
+    def unembedded(self, thread: ThreadRow, model: str, limit: int) -> list[int]:
+        """The newest positions of the thread's own entries without a vector of a model, newest first."""
+        ...
+
+    def put_vectors(self, key: bytes, model: str, base: Base, vectors: Mapping[int, bytes]) -> bool:
+        """Keep vectors of the thread's own entries, if what they were made from still stands; False: it does not.
+
+        What hides, deletes or masks an entry removes its vector, and those of the `VECTOR_REACH` entries behind it, in
+        the same transaction: a vector may be made from an entry and some before it.
+
+        Args:
+            base: as `base_of` gives it for the thread as it was read; its summary is of no meaning.
+            vectors: packed, by position; empty where an entry says nothing to be found by.
+        """
+        ...
+
+    def vectors(self, thread: ThreadRow, model: str, limit: int) -> list[tuple[int, bytes]]:
+        """Position and vector of the newest visible entries that have one of a model; of a fork what it shares too."""
+        ...
+
     # ------------------------------------------------------------------------------------------ changing what is there
     def set_facts(self, key: bytes, names: tuple[str, str], now: float, **facts: Any) -> None:
         """Set title, tags, metadata, state or status (active, closed); makes the thread if it is new.
@@ -360,10 +396,15 @@ class Store(Protocol):
         """A job is wanted. Asked for again it is done once; a failed one keeps its pause, a parked one is due late."""
         ...
 
-    def claim(self, lease: Lease, limit: int = 1, key: bytes | None = None) -> list[Job]:
+    def claim(
+        self, lease: Lease, limit: int = 1, key: bytes | None = None, kinds: Collection[str] | None = None
+    ) -> list[Job]:
         """Jobs that are due, ours until the lease lapses; with a key, that thread's whether due or not.
 
         `lease.holder` must be another one for each claim.
+
+        Args:
+            kinds: only jobs of these kinds; None is all.
         """
         ...
 
@@ -383,6 +424,6 @@ class Store(Protocol):
         """All jobs, of one thread or of all, the next due first."""
         ...
 
-    def next_due(self) -> float | None:
-        """When the next job can be claimed; None if there is none."""
+    def next_due(self, kinds: Collection[str] | None = None) -> float | None:
+        """When the next job, of one of some kinds or of any, can be claimed; None if there is none."""
         ...

@@ -13,7 +13,8 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from novelo.words import WORD, folded, is_cjk
+from novelo.messages import Message
+from novelo.words import WORD, folded, is_cjk, speaker_words
 from novelo.words import words as _words
 
 LOOKED_THROUGH = 2000  # newest messages that a search without an index reads
@@ -23,6 +24,12 @@ MAX_INDEXED = 20_000  # characters of one message that are indexed; a 50 MB mess
 def fold(text: str) -> str:
     """The words of a text, folded, joined by single spaces."""
     return " ".join(_words(text[:MAX_INDEXED]))
+
+
+def indexed_words(message: Message) -> str:
+    """The words of a message for the index, and those by which its speaker is found; no search asks for these."""
+    said = fold(message.text)
+    return f"{said} {' '.join(speaker_words(message.name))}" if said and message.name else said
 
 
 def query_words(text: str) -> list[str]:

@@ -338,6 +338,8 @@ def policies(most_stages: int = 3, budgets: bool = True) -> st.SearchStrategy[st
         st.builds("clear_tools:keep={}".format, st.integers(0, 5)),
         st.builds("strip_media:keep={}turns".format, st.integers(0, 3)),
         st.builds("redact:{}".format, st.sampled_from(("secrets", "cards", "emails", "secrets,cards,emails"))),
+        st.builds("recall:{},tokens={}".format, st.integers(1, 6), st.integers(1, 400)),
+        st.builds("recall:{},share={}%".format, st.integers(1, 6), st.integers(1, 100)),
         summaries(),
     ]
     if budgets:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from novelo.stores.base import PARKED, Base, Job, Lease, ThreadRow, Work
+from novelo.stores.base import PARKED, VECTOR_REACH, Base, Job, Lease, ThreadRow, Work
 from novelo.stores.reference.kept import Kept, KeptThreads
 from novelo.stores.rules import LATE_S, free_job
 from novelo.summaries import Summary, inherited
@@ -103,7 +103,9 @@ class KeptBackground(KeptThreads):
         due = work.due if not old.tries else now + LATE_S if old.parked else max(old.due, work.due)
         kept.work[work.kind] = replace(old, generation=old.generation + 1, spec=work.spec, due=due)
 
-    def claim(self, lease: Lease, limit: int = 1, key: bytes | None = None) -> list[Job]:
+    def claim(
+        self, lease: Lease, limit: int = 1, key: bytes | None = None, kinds: Collection[str] | None = None
+    ) -> list[Job]:
         """Jobs that are due, and ours from now on."""
         moment = lease.now if key is None else PARKED
         with self._lock:
@@ -112,6 +114,7 @@ class KeptBackground(KeptThreads):
                 for name, kept in self._all().items()
                 for job in kept.work.values()
                 if key in (None, name) and job.due <= moment and free_job(job, lease)
+                if kinds is None or job.kind in kinds
             ]
             out = [
                 replace(job, holder=lease.holder, lease_until=lease.now + lease.ttl_s, tries=job.tries + 1)
@@ -160,9 +163,43 @@ class KeptBackground(KeptThreads):
             out = [job for name, kept in self._all().items() if key in (None, name) for job in kept.work.values()]
             return sorted(out, key=lambda job: job.due)
 
-    def next_due(self) -> float | None:
+    def next_due(self, kinds: Collection[str] | None = None) -> float | None:
         """When the next job can be claimed; None if there is none."""
-        return min((max(job.due, job.lease_until) for job in self.jobs()), default=None)
+        jobs = (job for job in self.jobs() if kinds is None or job.kind in kinds)
+        return min((max(job.due, job.lease_until) for job in jobs), default=None)
+
+    # ------------------------------------------------------------------------------------------ vectors of messages
+    def unembedded(self, thread: ThreadRow, model: str, limit: int) -> list[int]:
+        """The newest positions of the thread's own entries without a vector of a model, newest first."""
+        with self._lock:
+            kept = self._living(thread.key)
+            own = [] if kept is None else sorted((p for p in kept.entries if p < thread.head), reverse=True)
+            return [p for p in own if kept is not None and (model, p) not in kept.vectors][:limit]
+
+    def put_vectors(self, key: bytes, model: str, base: Base, vectors: Mapping[int, bytes]) -> bool:
+        """Keep vectors of the thread's own entries, if what they were made from still stands."""
+        with self._lock:
+            kept = self._living(key)
+            if kept is None or kept.row.content_version != base.content_version:
+                return False
+            if _hidden_below(kept, base.upto) != base.hidden:
+                return False
+            kept.vectors |= {(model, position): vector for position, vector in vectors.items()}
+            return True
+
+    def vectors(self, thread: ThreadRow, model: str, limit: int) -> list[tuple[int, bytes]]:
+        """Position and vector of the newest visible entries that have one of a model, newest first."""
+        out: list[tuple[int, bytes]] = []
+        with self._lock:
+            for position in range(thread.head - 1, -1, -1):
+                found = self._holder(thread, position).vectors.get((model, position))
+                if found and not self._entry(thread, position).hidden:
+                    out.append((position, found))
+        return out[:limit]
+
+    def _drop_vectors(self, kept: Kept, start: int, stop: int) -> None:
+        """Vectors of a thread's own entries in a range go, and of those behind it that may be made from them."""
+        kept.vectors = {at: v for at, v in kept.vectors.items() if not start <= at[1] < stop + VECTOR_REACH}
 
 
 def _version(kept: Kept, version: int) -> Summary | None:

@@ -59,12 +59,16 @@ class KeptChanges(KeptBackground):
             kept = self._known(key)
             ranges = clamped(ranges, kept.row.head)
             kept.hidden = kept.hidden if on else without(kept.hidden, ranges)
+            for start, stop in [] if on else ranges:
+                self._drop_vectors(kept, start, stop)
             self._hide(kept, ranges if on else [], now)
             if ranges:
                 self._changed_below(kept, min(start for start, _ in ranges), drop=False)
 
     def _hide(self, kept: Kept, ranges: Sequence[tuple[int, int]], now: float) -> None:
         kept.hidden = merged([*kept.hidden, *clamped(ranges, kept.row.head)])
+        for start, stop in clamped(ranges, kept.row.head):
+            self._drop_vectors(kept, start, stop)
         kept.row = replace(kept.row, hidden=bool(kept.hidden), updated=now)
         if ranges:
             self._changed_below(kept, min(start for start, _ in ranges), drop=False)
@@ -89,6 +93,8 @@ class KeptChanges(KeptBackground):
                 if new is not None and new.words:
                     kept.words[position] = new.words
                 changed[kept.row.key] = min(position, changed.get(kept.row.key, position))
+                for one in [kept, *self._sharing(kept.row.key, position)]:
+                    self._drop_vectors(one, position, position + 1)
             for key, position in changed.items():
                 for one in [self._kept[key], *self._sharing(key, position)]:
                     self._note_change(one, position)
@@ -166,6 +172,7 @@ class KeptChanges(KeptBackground):
                 "checkpoints": 0,  # of graphs: this store keeps none
                 "checkpoint_writes": 0,
                 "checkpoint_values": 0,
+                "vectors": len(kept.vectors),
             }
             return Receipt(rows, named)
 
@@ -176,6 +183,8 @@ class KeptChanges(KeptBackground):
         named = sorted(self._sharing(row.key, start), key=_age)
         for one in [] if keep else [parent, *named]:
             self._note_change(one, start)
+        for one in [] if keep else named:
+            self._drop_vectors(one, 0, row.head)
         children = sorted((k for k in self._kept.values() if k.row.parent == row.key), key=_age)
         heir = max(children, key=lambda child: child.row.fork_at, default=None)
         for child in children:
@@ -190,6 +199,9 @@ class KeptChanges(KeptBackground):
                     child.entries[position] = entry if keep else _emptied(entry)
                     if keep and position in parent.words:
                         child.words[position] = parent.words[position]
+                if keep:
+                    moved = {name: v for name, v in parent.vectors.items() if start <= name[1] < at}
+                    child.vectors |= moved
                 child.row = replace(child.row, parent=row.parent, fork_at=start)
         return tuple(one.row.thread_id for one in named)
 

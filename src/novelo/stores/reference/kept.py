@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import secrets
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -40,6 +40,7 @@ class Kept:
     work: dict[str, Job] = field(default_factory=dict)
     pins: set[int] = field(default_factory=set)
     hidden: Ranges = field(default_factory=list)
+    vectors: dict[tuple[str, int], bytes] = field(default_factory=dict)
 
 
 class KeptThreads:
@@ -195,6 +196,19 @@ class KeptThreads:
                 and wanted <= set(fold(f"{kept.row.title} {kept.row.thread_id}").split())
             ]
         return Found(sorted(rows, key=lambda row: (row.updated, row.key), reverse=True)[:limit])
+
+    def holding(self, thread: ThreadRow, start: str, same: Callable[[str], bool], before: int) -> list[int]:
+        """Positions of visible messages below one that hold a word, or a kin of it."""
+        with self._lock:
+            return [
+                position
+                for position in range(min(before, thread.head))
+                if any(w.startswith(start) and same(w) for w in self._words(thread, position))
+                and not self._entry(thread, position).hidden
+            ]
+
+    def _words(self, thread: ThreadRow, position: int) -> set[str]:
+        return set(self._holder(thread, position).words.get(position, "").split())
 
     def search(self, words: Sequence[str], key: bytes | None, owner: str | None, limit: int) -> Found[Hit]:
         """Messages that hold all the folded words, those first that say little else."""

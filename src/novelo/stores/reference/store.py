@@ -191,7 +191,7 @@ class ReferenceStore(KeptChanges):
         close: Close | None = None,
         state: dict[str, Any] | None = None,
         calls: Sequence[Call] = (),
-        work: Work | None = None,
+        work: Sequence[Work] = (),
         lease_until: float = 0.0,
         holder: str = "",
     ) -> int:
@@ -221,8 +221,8 @@ class ReferenceStore(KeptChanges):
             kept.turns[first] = turn
             kept.drafts.pop(first, None)
             kept.calls += [replace(call, turn=first, created=now) for call in calls]
-            if work is not None:
-                self._ask(kept, work, now)
+            for one in work:
+                self._ask(kept, one, now)
             return position
 
     def keep_draft(self, key: bytes, epoch: int, first: int, draft: NewEntry | None, lease_until: float) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -51,7 +51,7 @@ class Background(Reading):
     def base_of(self, thread: ThreadRow, upto: int) -> Base:
         """What a summary of the entries below a position stands on."""
         with self.database.reading() as db:
-            hidden = _hidden_below(db, thread.key, upto)
+            hidden = hidden_below(db, thread.key, upto)
         return Base(thread.summary, thread.content_version, upto, hidden)
 
     def swap_summary(
@@ -66,7 +66,7 @@ class Background(Reading):
             thread = found[0]
             if (thread.summary, thread.content_version) != (base.summary, base.content_version):
                 return None
-            if _hidden_below(db, key, base.upto) != base.hidden:
+            if hidden_below(db, key, base.upto) != base.hidden:
                 return None
             version = next(iter(db.execute(Q["newest_summary"], (key,))))[0] + 1
             made = msgspec.structs.replace(made, version=version, created=now, active=False)
@@ -153,12 +153,14 @@ class Background(Reading):
     def _ask(self, db: apsw.Connection, key: bytes, work: Work, now: float) -> None:
         db.execute(Q["ask_work"], (key, work.kind, work.due, work.spec, now + LATE_S))
 
-    def claim(self, lease: Lease, limit: int = 1, key: bytes | None = None) -> list[Job]:
+    def claim(
+        self, lease: Lease, limit: int = 1, key: bytes | None = None, kinds: Collection[str] | None = None
+    ) -> list[Job]:
         """Jobs that are due, and ours from now on: nobody else works at them while the lease holds."""
         with self.database.reading() as db:
             moment = lease.now if key is None else PARKED
             jobs = [_job(row) for row in db.execute(Q["due_work"], (moment,)) if key in (None, row[0])]
-        jobs = [job for job in jobs if free_job(job, lease)][:limit]
+        jobs = [job for job in jobs if free_job(job, lease) and (kinds is None or job.kind in kinds)][:limit]
         if not jobs:
             return []
         out = []
@@ -201,11 +203,11 @@ class Background(Reading):
         with self.database.reading() as db:
             return [_job(row) for row in db.execute(Q["all_work"], (key,))]
 
-    def next_due(self) -> float | None:
+    def next_due(self, kinds: Collection[str] | None = None) -> float | None:
         """When the next job can be claimed; None if there is none."""
         with self.database.reading() as db:
-            found: float | None = next(iter(db.execute(Q["next_work"])))[0]
-            return found
+            found = dict(db.execute(Q["next_work"]))
+        return min((due for kind, due in found.items() if kinds is None or kind in kinds), default=None)
 
 
 def _read(key: bytes, row: tuple[Any, ...]) -> Summary:
@@ -219,7 +221,8 @@ def _job(row: tuple[Any, ...]) -> Job:
     return Job(*row)
 
 
-def _hidden_below(db: apsw.Connection, key: bytes, upto: int) -> tuple[tuple[int, int], ...]:
+def hidden_below(db: apsw.Connection, key: bytes, upto: int) -> tuple[tuple[int, int], ...]:
+    """A thread's hidden ranges below a position, cut off there."""
     return tuple((a, min(b, upto)) for a, b in hidden_between(db, key, 0, upto))
 
 

@@ -23,9 +23,9 @@ from novelo.stores.rules import (
     without,
     without_quotes,
 )
-from novelo.stores.sqlite.background import Background
 from novelo.stores.sqlite.checkpoint_rows import forget
 from novelo.stores.sqlite.facts import Q, thread_row
+from novelo.stores.sqlite.recall import Recalled
 from novelo.stores.sqlite.rows import Facts, from_row, seal, sealed, to_row, unsealed
 from novelo.stores.sqlite.walk import hidden_between
 
@@ -33,11 +33,11 @@ LATELY = (5000, 60.0)  # how many, and for how many seconds: a graph's backgroun
 PLACES = {
     "entries": "position", "turns": "first", "calls": "number", "pins": "position", "hidden": "start",
     "summaries": "version", "work": "kind", "checkpoints": "ns, number", "checkpoint_writes": "ns, number, task",
-    "checkpoint_values": "number",
+    "checkpoint_values": "number", "vectors": "model, position",
 }  # fmt: skip
 
 
-class Changes(Background):
+class Changes(Recalled):
     """The changing half of the SQLite store."""
 
     def _ensure(
@@ -120,6 +120,7 @@ class Changes(Background):
                 db.execute(Q["show_range"], (key, piece[0]))
             for piece in merged([*old, (start, stop)]) if on else without(old, [(start, stop)]):
                 db.execute(Q["hide_range"], (key, *piece))
+            self._drop_vectors(db, key, start, stop)
         db.execute(Q["mark_hidden"], (key, now))
         db.execute(Q["reseal"], (key,))
         if ranges:
@@ -142,6 +143,7 @@ class Changes(Background):
                 self.replaced.note(key, former.message, position)
                 for (one,) in list(db.execute(Q["sharing"], (key, position))):
                     forget(db, one, position, former.message, replaced=new is not None)
+                    self._drop_vectors(db, one, position, position + 1)
                 name, body = None, None
                 if new is not None:
                     made = to_row(key, row[0], row[1], new.message, row[3], row[4], row[5] / 1000)

@@ -155,6 +155,8 @@ class Forks(Changes):
         if not keep:
             self._content_changed(db, parent.key, start)
             self._forget_all(db, parent, start, [row[0] for row in heirs])
+            for key, _ in heirs:
+                self._drop_vectors(db, key, 0, parent.head)  # may be made from what goes; a job makes them anew
         children = list(db.execute(Q["children"], (parent.key,)))
         heir = max(children, key=lambda child: child[1], default=None)
         for child, at in children:
@@ -186,3 +188,4 @@ class Forks(Changes):
         heir = thread_row(db, child)
         if keep and heir is not None:
             self.index.move(db, parent, start, stop, child, heir[0].owner)
+            db.execute(Q["move_vectors"], (parent, start, stop, child))

@@ -8,7 +8,7 @@ positions of words, since only whole words are asked for; and it overwrites what
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from hashlib import blake2b
 from itertools import islice
 
@@ -21,6 +21,8 @@ from novelo.stores.sqlite.migrations import PACKAGE
 Q = statements(PACKAGE)
 _WORD = re.compile(r"[0-9a-z\u0080-\U0010ffff]+")
 SIGN = "\N{SECTION SIGN}"  # no letter or digit: `fold` never gives it
+LAST_SIGN = "\U0010ffff"
+MOST_LOOKED_AT, MOST_KIN = 2000, 50  # words that begin alike, and those of them that are the same word
 
 
 class Index:
@@ -66,6 +68,16 @@ class Index:
         for thread, position, rank in db.execute(Q["find_words"], (_quoted([*places, *words]),)):
             yield thread, position, -rank
 
+    def kin(self, db: apsw.Connection, start: str, same: Callable[[str], bool]) -> list[str]:
+        """The words of the index, of whatever thread, that begin so and pass a test; at most `MOST_KIN`."""
+        found = (row[0] for row in db.execute(Q["index_words"], (start, start + LAST_SIGN)))
+        return list(islice(filter(same, islice(found, MOST_LOOKED_AT)), MOST_KIN))
+
+    def positions(self, db: apsw.Connection, words: Sequence[str], key: bytes) -> list[int]:
+        """Positions of a thread's own messages that hold one of some words of the index."""
+        match = f"{_quoted([_thread_word(key)])} AND ({_quoted(words, 'OR')})"
+        return [row[0] for row in db.execute(Q["places_of_words"], (match,))]
+
     def _owner_word(self, owner: str) -> str:
         return f"{SIGN}o{blake2b(owner.encode(), key=self._secret, digest_size=8).hexdigest()}"
 
@@ -74,6 +86,6 @@ def _thread_word(key: bytes) -> str:
     return f"{SIGN}{key.hex()}"
 
 
-def _quoted(words: Sequence[str]) -> str:
+def _quoted(words: Sequence[str], between: str = "AND") -> str:
     """Every word in quotes: nothing of it is read as an operator, a column, or a prefix."""
-    return " AND ".join(f'"{word}"' for word in words)
+    return f" {between} ".join(f'"{word}"' for word in words)

@@ -260,6 +260,35 @@ UPDATE threads SET updated = ?2 WHERE thread = ?1;
 -- Messages by their words, the best first.
 SELECT thread, position, rank FROM search WHERE search MATCH ?1 ORDER BY rank;
 
+-- index_words --
+-- Words of the index that lie in a range, of whatever thread.
+SELECT term FROM search_words WHERE term >= ?1 AND term < ?2;
+
+-- places_of_words --
+-- Where words stand, in no order.
+SELECT position FROM search WHERE search MATCH ?1;
+
+-- embedded --
+-- Entries that have a vector of a model, or need none.
+SELECT position FROM vectors WHERE thread = ?1 AND model = ?2;
+
+-- put_vector --
+-- The vector of an entry.
+INSERT OR REPLACE INTO vectors (thread, model, position, vector) VALUES (?1, ?2, ?3, ?4);
+
+-- vectors --
+-- Vectors of a stretch of a thread, newest first.
+SELECT position, vector FROM vectors
+WHERE thread = ?1 AND model = ?2 AND position >= ?3 AND position < ?4 AND vector <> x'' ORDER BY position DESC;
+
+-- drop_vectors --
+-- What was made from something that changed.
+DELETE FROM vectors WHERE thread = ?1 AND position >= ?2 AND position < ?3;
+
+-- move_vectors --
+-- A fork takes over a stretch of the thread that it came from.
+UPDATE vectors SET thread = ?4 WHERE thread = ?1 AND position >= ?2 AND position < ?3;
+
 -- children --
 -- Threads that share the past of another, and up to where; the oldest first.
 SELECT thread, fork_at FROM threads WHERE parent = ?1 ORDER BY created, owner, thread_id;
@@ -359,8 +388,8 @@ FROM work w JOIN threads t ON t.thread = w.thread
 WHERE (?1 IS NULL OR w.thread = ?1) AND t.status <> 'erased' ORDER BY w.due;
 
 -- next_work --
--- When the next job is due.
-SELECT min(max(due, lease_until)) FROM work;
+-- When the next job of each kind is due.
+SELECT kind, min(max(due, lease_until)) FROM work GROUP BY kind;
 
 -- receipt --
 -- What an erasure removed, by counts.

@@ -240,6 +240,14 @@ CREATE VIRTUAL TABLE search USING fts5 (
   words, thread UNINDEXED, position UNINDEXED, tokenize = 'ascii', detail = 'none'
 );
 INSERT INTO search (search, rank) VALUES ('secure-delete', 1);
+CREATE VIRTUAL TABLE search_words USING fts5vocab (search, row);
+
+-- What messages are found by in their meaning, made by a job; vector: 16-bit floats, or nothing where there is nothing to be
+-- found by. position: an index over the three columns is read without the vectors.
+CREATE TABLE vectors (
+  thread BLOB NOT NULL, model TEXT NOT NULL, position INTEGER NOT NULL, vector BLOB NOT NULL
+);
+CREATE UNIQUE INDEX vectors_by_place ON vectors (thread, model, position);
 
 -- Words of a chunk's headings and of its text, each with the number of its collection before it (documents.py), so that
 -- a search passes over no other collection's rows, and frequencies are those of one collection.

@@ -218,7 +218,7 @@ class SQLiteStore(Forks):
         close: Close | None = None,
         state: dict[str, Any] | None = None,
         calls: Sequence[Call] = (),
-        work: Work | None = None,
+        work: Sequence[Work] = (),
         lease_until: float = 0.0,
         holder: str = "",
     ) -> int:
@@ -258,8 +258,8 @@ class SQLiteStore(Forks):
             else:
                 db.execute(Q["close_turn"], (key, first, last, "open", None))
             self._note(db, key, first, calls, now)
-            if work is not None:
-                self._ask(db, key, work, now)
+            for one in work:
+                self._ask(db, key, one, now)
         return int(position)
 
     def keep_draft(self, key: bytes, epoch: int, first: int, draft: NewEntry | None, lease_until: float) -> bool:
