@@ -222,7 +222,7 @@ def _masked(text: str, policy: Any) -> str:
 
 
 def _named(passage: Passage) -> dict[str, Any]:
-    return {k: passage[k] for k in ("title", "section", "source", "score") if k in passage}
+    return {k: passage[k] for k in ("title", "section", "source", "score", "support") if k in passage}
 
 
 # ------------------------------------------------------------------------------------------------ former turns

@@ -66,6 +66,23 @@ class Matrix:
         self.chunks = np.concatenate([self.chunks, np.asarray([row[1] for row in rows], np.int64)])
         self._space = None
 
+    def cosines(self, numbers: Sequence[int], queries: Vectors) -> dict[int, float]:
+        """How near some chunks are to the nearest of m queries (m, size); those without a vector are left out."""
+        rows = {int(self.chunks[i]): i for i in np.nonzero(np.isin(self.chunks, np.asarray(numbers, np.int64)))[0]}
+        if not rows:
+            return {}
+        vectors = self.space.vectors[list(rows.values())]
+        near = np.stack([vectors @ self.space.toward(query[None, :]) for query in queries]).max(axis=0)
+        return dict(zip(rows, map(float, near), strict=True))
+
+    @property
+    def space(self) -> Space:
+        """The vectors as they are searched."""
+        if self._space is None:
+            self._space = Space(self._stored.astype(np.float32))
+            self._order = np.argsort(self.chunks)
+        return self._space
+
     def search(
         self, queries: Vectors, weights: Sequence[float], keyword: Mapping[int, float], limit: int
     ) -> list[Ranked]:
@@ -77,10 +94,7 @@ class Matrix:
                 of an average chunk.
             limit: how many.
         """
-        if self._space is None:
-            self._space = Space(self._stored.astype(np.float32))
-            self._order = np.argsort(self.chunks)
-        cosines = self._space.near(queries, weights)
+        cosines = self.space.near(queries, weights)
         numbers = np.fromiter(keyword, np.int64, len(keyword))
         scores = np.fromiter(keyword.values(), np.float32, len(keyword))
         sorted_chunks = self.chunks[self._order]

@@ -96,10 +96,12 @@ class Matches(msgspec.Struct, frozen=True):
     Attributes:
         scores: chunk number -> score, of those scored exactly.
         rest: of other chunks with a word of the question, roughly; empty unless it was asked for.
+        frequencies: how many chunks have each word of the query.
     """
 
     scores: dict[int, float]
     rest: dict[int, float] = {}
+    frequencies: tuple[int, ...] = ()
 
 
 Query = Sequence[tuple[Sequence[str], float]]  # words, each with the stems that a text may have for it, and its weight

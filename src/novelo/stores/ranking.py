@@ -11,10 +11,10 @@ Source: Robertson and Zaragoza (2009); the form of idf that is never negative is
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 
 from novelo.stores.documents import HEADS, K1, B, Query
+from novelo.words import idf
 
 
 class Ranking:
@@ -34,7 +34,7 @@ class Ranking:
         for stems, weight in query:
             n = min(chunks, sum(map(frequency, stems)))
             self.frequencies.append(n)
-            self._words.append((tuple(stems), weight * math.log(1 + (chunks - n + 0.5) / (n + 0.5)) if n else 0.0))
+            self._words.append((tuple(stems), weight * idf(n, chunks) if n else 0.0))
 
     def score(self, heads: list[str], words: list[str]) -> float:
         """The score of a chunk by the stems of its headings and of its text."""
@@ -45,10 +45,10 @@ class Ranking:
             counts[stem] = counts.get(stem, 0.0) + HEADS
         norm = K1 * (1 - B + B * (len(heads) + len(words)) / self.average)
         total = 0.0
-        for stems, idf in self._words:
+        for stems, weight in self._words:
             tf = sum(counts.get(stem, 0.0) for stem in stems)
             if tf:
-                total += idf * tf * (K1 + 1) / (tf + norm)
+                total += weight * tf * (K1 + 1) / (tf + norm)
         return total
 
 

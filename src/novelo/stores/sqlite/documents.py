@@ -201,7 +201,8 @@ class SQLiteDocuments:
                 for heads, words in db.execute(Q["words_of"], (number,)):
                     scores[number] = ranking.score(heads.split(), words.split())
         share = sum(scores.values()) / (sum(rough[number] for number in scores) or 1.0)
-        return Matches(scores, {n: score * share for n, score in rough.items() if n not in scores} if rest else {})
+        others = {n: score * share for n, score in rough.items() if n not in scores} if rest else {}
+        return Matches(scores, others, tuple(ranking.frequencies))
 
     # ------------------------------------------------------------------------------------------ vectors
     def without_vector(self, key: bytes, limit: int, after: int = 0) -> list[StoredChunk]:
