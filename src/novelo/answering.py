@@ -143,7 +143,7 @@ def answering(turn: LiveTurn, options: Options) -> Steps:
     told = (options.prompt or ANSWER).replace("{language}", named).replace("{nothing}", nothing)
     sent = {
         **options.more, "policy": policy, "system": f"{system}\n\n{told}" if system else told,
-        "standalone": condensed.standalone if condensed.rewritten else None, "retrieved": retrieved,
+        "standalone": next((q for q in condensed.queries if q != said), None), "retrieved": retrieved,
     }  # fmt: skip
     if not supported:
         turn.messages(**sent)  # for the manifest

@@ -69,5 +69,5 @@ def own_words(queries: Sequence[tuple[str, float]], frequencies: dict[tuple[str,
         half = is_cjk(stems[0]) and len(stems[0]) > 1 and any(sign in EMPTY_SIGNS for sign in stems[0])
         words.append((stems, idf(n, chunks) * (HALF_EMPTY if half else 1.0), n))
     whole = sum(weight for _, weight, _ in words)
-    known = sum(weight for _, weight, n in words if n) / whole if whole else 0.0
+    known = sum(weight for _, weight, n in words if n) / whole if whole else 1.0  # "e por quanto tempo?" only leans
     return Own(tuple((stems, weight) for stems, weight, _ in words), known, any(weight < most for _, weight in queries))
