@@ -22,7 +22,7 @@ _SENTENCE = re.compile(r"(?<=[.!?…])[\"'”»)]*\s+|(?<=[。！？])|\n+")
 READ = 20_000  # characters of one passage that are searched
 LEAST = 0.2  # of the question's weight that a passage without a score must share
 LEANS = 0.3  # how much a word counts that the question leans on
-RANKED = 0.3  # what the best of a ranking has ahead of a worse one, in the same unit
+RANKED = 1.0  # how much the score counts, as a part of the best one's, in the same unit
 WHOLE = 600  # characters of a passage that is quoted as a whole
 
 
@@ -56,27 +56,29 @@ def quoted(asked: str, leans_on: str, passages: Sequence[Any]) -> Quote | None:
     texts = [_sentences(passage["text"]) for _, passage in found]
     weights = _weights(own | leaning, [set(words.terms(s)) for sentences in texts for s in sentences])
 
-    def share(terms: set[str]) -> float:
-        """The part of the question's weight that some terms have; the user's own first."""
-        whole = sum(weights[t] for t in sorted(own)) or sum(weights[t] for t in sorted(leaning)) or 1.0
-        held = sum(weights[t] for t in sorted(own & terms)) + LEANS * sum(weights[t] for t in sorted(leaning & terms))
-        return held / whole
+    whole = sum(weights[t] for t in sorted(own)) or sum(weights[t] for t in sorted(leaning)) or 1.0
+
+    def shares(terms: set[str]) -> tuple[float, float]:
+        """The parts of the question's weight that some terms have: of the user's own, and of what they lean on."""
+        mine, others = (sum(weights[t] for t in sorted(found & terms)) / whole for found in (own, leaning))
+        return mine, others
 
     wanted = nth(asked) if more else None
     if wanted and abs(wanted) <= len(found):
         number, passage = found[wanted - 1 if wanted > 0 else wanted]
-        return Quote(_cut(passage), place_of(passage), number, 1.0)
+        return Quote(_cut(passage), _place(passage), number, 1.0)
+    scores = [max(0.0, float(passage.get("score") or 0.0)) for _, passage in found]
     best: Quote | None = None
     most = 0.0
     for at, ((number, passage), sentences) in enumerate(zip(found, texts, strict=True)):
         head = set(words.terms(f"{passage.get('title', '')} {passage.get('section', '')} {passage.get('source', '')}"))
-        held = share(head | {t for s in sentences for t in words.terms(s)})
-        ranked = RANKED * (1 - at / len(found)) if passage.get("score") is not None else 0.0
+        mine, others = shares(head | {t for s in sentences for t in words.terms(s)})
+        held, ranked = mine + LEANS * others, RANKED * scores[at] / max(*scores, 1e-9)
         if (not ranked and held < LEAST) or not sentences or held + ranked <= most:
             continue
         most = held + ranked
-        text = _cut(passage) if more else max(sentences, key=lambda s: share(set(words.terms(s))))
-        best = Quote(text, place_of(passage), number, held)
+        text = _cut(passage) if more else max(sentences, key=lambda s: shares(set(words.terms(s))))
+        best = Quote(text, _place(passage), number, held)
     return best
 
 
@@ -84,6 +86,13 @@ def _weights(wanted: set[str], sentences: Sequence[set[str]]) -> dict[str, float
     """How rare each term is among the sentences: log(1 + n / (1 + k)) where k of n have it."""
     held = Counter(term for terms in sentences for term in terms & wanted)
     return {term: math.log(1 + len(sentences) / (1 + held[term])) for term in wanted}
+
+
+def _place(passage: Passage) -> str:
+    """Title, section and source, for brackets."""
+    source = str(passage.get("source") or "")
+    named = place_of({**passage, "source": ""})
+    return ", ".join(dict.fromkeys(part for part in (named, source) if part))
 
 
 def _read(passage: Any) -> Passage | None:
