@@ -66,6 +66,23 @@ class Matrix:
         self.chunks = np.concatenate([self.chunks, np.asarray([row[1] for row in rows], np.int64)])
         self._space = None
 
+    def cosines(self, numbers: Sequence[int], queries: Vectors) -> dict[int, float]:
+        """How near some chunks are to the nearest of m queries (m, size); those without a vector are left out."""
+        rows = {int(self.chunks[i]): i for i in np.nonzero(np.isin(self.chunks, np.asarray(numbers, np.int64)))[0]}
+        if not rows:
+            return {}
+        vectors = self.space.vectors[list(rows.values())]
+        near = np.stack([vectors @ self.space.toward(query[None, :]) for query in queries]).max(axis=0)
+        return dict(zip(rows, map(float, near), strict=True))
+
+    @property
+    def space(self) -> Space:
+        """The vectors as they are searched."""
+        if self._space is None:
+            self._space = Space(self._stored.astype(np.float32))
+            self._order = np.argsort(self.chunks)
+        return self._space
+
     def search(
         self,
         queries: Vectors,
@@ -84,10 +101,7 @@ class Matrix:
             limit: how many.
             rest: the same of more chunks, each to be multiplied with `share`; `keyword` goes before it.
         """
-        if self._space is None:
-            self._space = Space(self._stored.astype(np.float32))
-            self._order = np.argsort(self.chunks)
-        cosines = self._space.near(queries, weights)
+        cosines = self.space.near(queries, weights)
         words, bare = self._by_words(keyword, rest or {}, share)
         mean = float(cosines.mean()) if len(cosines) else 0.0
         near = np.concatenate([cosines, np.full(len(bare), mean, np.float32)])
