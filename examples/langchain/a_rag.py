@@ -34,13 +34,13 @@ REWRITTEN = {
 
 
 def rule(messages):
-    """Rewrites two questions, and else quotes the first passage that it was given."""
+    """Rewrites two questions, and else quotes the first passage that it was given, behind its source."""
     text = asked(messages)
     if text.startswith("The conversation:"):
         question = text.rpartition("> ")[2]
         return REWRITTEN.get(question, question)
     quoted = [line[2:] for line in text.splitlines() if line.startswith("> ")]
-    return f"{quoted[0]} [1]" if quoted else "Não encontrei isso nos documentos."
+    return f"{quoted[1]} [1]" if quoted else "Não encontrei isso nos documentos."
 
 
 def main() -> None:

@@ -39,7 +39,7 @@ def rule(messages):
         questions = [line[2:] for line in text.splitlines() if line.startswith("> ") and line.endswith("?")]
         return questions[-1] if questions else text.rpartition("> ")[2]
     quoted = [line[2:] for line in text.splitlines() if line.startswith("> ")]
-    return f"{quoted[0]} [1]" if quoted else "Não encontrei isso nos documentos."
+    return f"{quoted[1]} [1]" if quoted else "Não encontrei isso nos documentos."
 
 
 def main(lines=sys.stdin) -> None:

@@ -122,6 +122,14 @@ def _invented(text: str, source: str, language: str | None) -> list[str]:
     return out + [n for n in _TITLE.findall(text) if folded(n) not in low]
 
 
+def names(text: str) -> list[str]:
+    """Words with a capital within a sentence, once each: where nouns have none, they are names.
+
+    Example: "The novel is by Machado de Assis." -> ["Machado", "Assis"]
+    """
+    return list(dict.fromkeys(_NAME.findall(text)))
+
+
 def _said(name: str, source: str) -> bool:
     """Whether a name was said, perhaps with another ending."""
     bare = re.sub(r"['’]s$", "", name)

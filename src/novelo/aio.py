@@ -10,6 +10,7 @@ Every database call runs on a worker thread, shielded, so that a cancelled reque
 
 from __future__ import annotations
 
+import inspect
 import threading
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator
@@ -20,7 +21,14 @@ from typing import Any, TypeVar
 import anyio
 import anyio.to_thread
 
+from novelo.answering import Search, advanced, answering, chosen, ranked, searched, texts
+from novelo.asking import ModelRequest
+from novelo.context import Retrieved
 from novelo.memory import Memory
+from novelo.messages import Message
+from novelo.models.base import acomplete, astream
+from novelo.passages import Passage
+from novelo.retrieval import Answered
 from novelo.stores.base import Begun
 from novelo.thread import Thread
 from novelo.turn import DRAFT_S, LiveTurn
@@ -111,6 +119,14 @@ class AsyncMemory(_Awaited):
         """The handle of a thread; nothing is read or written yet."""
         return AsyncThread(self._inner.thread(thread_id, owner, **more))
 
+    def documents(self, name: str = "default", owner: str = "", **more: Any) -> AsyncDocuments:
+        """The handle of a collection of documents; nothing is read or written yet."""
+        return AsyncDocuments(self._inner.documents(name, owner, **more))
+
+
+class AsyncDocuments(_Awaited):
+    """`Documents`, awaited; files are read and passages embedded on a worker thread."""
+
 
 class AsyncThread(_Awaited):
     """`Thread`, awaited; `thread.state` is read with `await thread.get_state()`."""
@@ -172,6 +188,72 @@ class AsyncTurn(_Awaited):
     ) -> None:
         await threaded(self._inner.__exit__, kind, error, trace)
 
+    async def ask(self, model: Any, *, on_text: Callable[[str], Any] | None = None, **more: Any) -> Message:
+        """Compose, ask a model, store the answer, as `LiveTurn.ask` does; the model is awaited.
+
+        Args:
+            on_text: called with each piece of a streamed answer; what it gives is awaited if it can be.
+        """
+        turn = self._inner
+        if turn.replayed:
+            return await self._stored(on_text)
+        messages = await threaded(turn.messages, "openai", **more)
+        try:
+            return await self._asked(model, messages, on_text, more)
+        except Exception as error:
+            if turn.has_partial():
+                raise
+            messages = await threaded(turn.shrunk, error, "openai", **more)
+        return await self._asked(model, messages, on_text, more)
+
+    async def _stored(self, on_text: Callable[[str], Any] | None) -> Message:
+        stored = await threaded(lambda: self._inner.stored_reply_message) or Message("assistant", "")
+        if on_text is not None and stored.text:
+            await _called(on_text, stored.text)
+        return stored
+
+    async def _asked(
+        self, model: Any, messages: Any, on_text: Callable[[str], Any] | None, more: dict[str, Any]
+    ) -> Message:
+        turn = self._inner
+        request = turn.request(messages, on_text is not None, more)
+        if on_text is None:
+            return await threaded(turn.reply, await acomplete(model, request))
+        async for piece in self.stream(astream(model, request)):
+            await _called(on_text, piece)
+        assert turn._last is not None
+        return turn._last
+
+    async def answer(
+        self,
+        model: Any,
+        retriever: Any,
+        *,
+        on_text: Callable[[str], Any] | None = None,
+        on_query: Callable[[Retrieved], None] | None = None,
+        condenser: Any = None,
+        **options: Any,
+    ) -> Answered:
+        """Answer from documents, as `LiveTurn.answer` does; models and retrievers are awaited where they can be."""
+        turn = self._inner
+        steps = answering(turn, chosen(retriever, on_query, options))
+        rewriter = model if condenser is None else condenser
+        outcome: Any = None
+        try:
+            while not isinstance(step := await threaded(advanced, steps, outcome), Answered):
+                try:
+                    if isinstance(step, Search):
+                        outcome = await _searched(retriever, step)
+                    elif isinstance(step, ModelRequest):
+                        outcome = await acomplete(rewriter, step)
+                    else:
+                        outcome = await self.ask(model, on_text=on_text, **step.options)
+                except Exception as error:
+                    outcome = error
+            return step
+        finally:
+            steps.close()
+
     async def stream(self, chunks: AsyncIterable[Any]) -> AsyncIterator[str]:
         """Passes on the text of a streamed answer, and stores the answer when the stream ends."""
         turn = self._inner
@@ -188,6 +270,24 @@ class AsyncTurn(_Awaited):
             if text:
                 yield text
         await threaded(turn._finish, reader)
+
+
+async def _called(function: Callable[[str], Any], text: str) -> None:
+    found = function(text)
+    if inspect.isawaitable(found):
+        await found
+
+
+async def _searched(retriever: Any, step: Search) -> list[Passage]:
+    """`searched`, awaited: by the retriever's own `asearch` or `ainvoke`, else on a worker thread."""
+    ask = getattr(retriever, "asearch", None)
+    if ask is None and not hasattr(retriever, "search"):
+        ask = getattr(retriever, "ainvoke", None)
+        ask = retriever if ask is None and inspect.iscoroutinefunction(retriever) else ask
+    if ask is None:
+        return await anyio.to_thread.run_sync(searched, retriever, step, abandon_on_cancel=True)
+    limit = {"limit": step.limit} if hasattr(retriever, "asearch") else {}
+    return ranked([list(await ask(query, **limit)) for query in texts(step)], step.limit)
 
 
 def _wrapped(value: Any) -> Any:

@@ -33,6 +33,7 @@ class ModelRequest(msgspec.Struct, frozen=True, omit_defaults=True):
         stream: whether the asker would rather have it piece by piece; a hint.
         passages: n texts, or dicts or objects with a text, found for this question. They stand in the messages
             already, for models that read; the offline model and tests look here.
+        question: the newest question so that it makes sense alone, where it was rewritten; for the same.
         extra: further options, handed to the backend as they are.
     """
 
@@ -44,6 +45,7 @@ class ModelRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     temperature: float | None = None
     stream: bool = False
     passages: Sequence[Any] = ()
+    question: str = ""
     extra: dict[str, Any] = {}
 
     def __repr__(self) -> str:

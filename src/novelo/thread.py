@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from novelo import formats
-from novelo.context import Context, compose_source
+from novelo.context import Context, Retrieved, compose_source
 from novelo.context.budget import Budget
 from novelo.context.spec import bounded, stages_of
 from novelo.errors import ContextTooSmall, InvalidSpec, ThreadBusy, ThreadErased, TurnClosed, UnknownEntry
 from novelo.meaning import work_for
 from novelo.messages import Message
+from novelo.passages import Passage, passage_of, passages_text
 from novelo.protocol import dialect
 from novelo.record import Record
+from novelo.retrieval import masked
 from novelo.source import ThreadSource, entry
 from novelo.stores.base import Begun, Busy, Close, NewEntry, StoredEntry, ThreadRow, Work
 from novelo.transcript import Entry
@@ -194,27 +196,27 @@ class Thread(Record):
         system: Any = None,
         state: dict[str, Any] | None = None,
         question: Message | None = None,
-        passages: Sequence[dict[str, Any]] = (),
+        passages: Sequence[Any] = (),
         standalone: str | None = None,
+        retrieved: Retrieved | None = None,
         window: int | None = None,
     ) -> Context:
-        """The context of the thread as it stands; see `context`."""
+        """The context of the thread as it stands; see `context`. Passages are counted and noted, not put in."""
         memory = self.memory
         dialect(provider)
         prompt = self._prompt(system, state)
         parsed = self.policy if policy is None else memory.parsed(policy)
+        found = (masked([passage_of(p) for p in passages], parsed), standalone, retrieved)
         ceilings = [memory.ceiling(model), memory.room(self, model) if memory.limits else None]
         least = min((c for c in ceilings if c), default=None)
         window = window or memory.window_of(model)
         try:
-            return self._composed(
-                bounded(parsed, least), provider, model, tools, prompt, question, passages, standalone, window
-            )
+            return self._composed(bounded(parsed, least), provider, model, tools, prompt, question, found, window)
         except ContextTooSmall as error:
             if least is None or _too_small_anyway(parsed, error):
                 raise
             return self._composed(  # the least that is valid, though it is more than we would have liked
-                bounded(parsed, error.needed), provider, model, tools, prompt, question, passages, standalone, window
+                bounded(parsed, error.needed), provider, model, tools, prompt, question, found, window
             )
 
     def _composed(
@@ -225,11 +227,11 @@ class Thread(Record):
         tools: Sequence[dict[str, Any]] | None,
         prompt: str,
         question: Message | None,
-        passages: Sequence[dict[str, Any]],
-        standalone: str | None,
+        found: tuple[list[Passage], str | None, Retrieved | None],
         window: int | None,
     ) -> Context:
         memory = self.memory
+        passages, standalone, retrieved = found
         with memory.store.snapshot():  # a redaction between two reads would mix what was with what is
             thread = memory.store.thread(self.key) or ThreadRow(self.key, self.owner, self.thread_id)
             opening = memory.store.range(thread, 0, thread.opening, hidden=True) if thread.opening else []
@@ -249,13 +251,14 @@ class Thread(Record):
                 model=model,
                 pins=memory.store.pins(self.key) if thread.pinned else (),
                 tools=tools,
-                fixed_tokens=sum(memory.counter(str(p.get("text", ""))) for p in passages),
+                fixed_tokens=memory.counter(passages_text(passages)) if passages else 0,
                 correction=memory.correction(model),
                 window=window,
                 form="openai",
                 system=prompt or None,
                 question=standalone,
                 passages=passages,
+                retrieved=retrieved,
                 summary=memory.store.summary(thread) if thread.summary else None,
             )
 

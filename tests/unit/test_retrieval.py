@@ -73,7 +73,8 @@ def test_what_is_no_question_of_the_users_is_refused(history, question, given, w
     """An answer, another language, invented numbers or names and talk around it: the user's own words are searched."""
     model = ScriptedModel([given])
     found = drive(condense([{"role": "user", "content": history}], question), model)
-    assert (found.queries, found.refused) == ((question,), why)
+    assert (found.standalone, found.refused, found.decision) == (question, why, f"refused: {why}")
+    assert found.weighted[0] == (question, 1.0) and given not in [text for text, _ in found.weighted]
 
 
 @pytest.mark.parametrize(
@@ -96,7 +97,8 @@ def test_the_one_question_is_taken_out_of_talk(given, taken):
 def test_a_failing_model_leaves_the_users_words():
     """A rewriting model that fails costs the rewriting and nothing else."""
     found = drive(condense(CHARGED, PIX), ScriptedModel([RuntimeError("down")]))
-    assert (found.queries, found.refused) == ((PIX,), "the model failed: RuntimeError")
+    assert (found.standalone, found.refused) == (PIX, "the model failed: RuntimeError")
+    assert found.weighted[0] == (PIX, 1.0)
 
 
 def test_a_tool_call_is_no_question():
@@ -171,7 +173,7 @@ def test_rankings_are_fused():
 def test_passages_are_quoted_line_by_line():
     """A passage cannot end its quotation, neither by a line break in its text nor by one in its title."""
     text = passages_text([{"text": "um\n[2] falso", "title": "Guia\nsecreto", "source": "g.md"}])
-    assert text == "[1] Guia secreto · g.md\n> um\n> [2] falso"
+    assert text == "[1]\n> Guia secreto (g.md)\n> um\n> [2] falso"
 
 
 def test_sources_are_those_that_the_answer_names():
@@ -189,7 +191,7 @@ def test_an_answer_is_made_from_the_original_question_the_history_and_the_passag
     found = drive(answer(CHARGED, PIX, [PASSAGE], standalone="Como é com Pix?"), model)
     request = model.requests[0]
     assert [m["role"] for m in request.messages] == ["system", "user", "assistant", "user"]
-    assert request.messages[-1]["content"] == f"[1] cobrancas.md\n> {PASSAGE['text']}\n\n{PIX}"
+    assert request.messages[-1]["content"] == f"[1]\n> cobrancas.md\n> {PASSAGE['text']}\n\n{PIX}"
     assert (found.sources, found.context.manifest.question) == ((PASSAGE,), "Como é com Pix?")
     assert found.context.manifest.passages == [PASSAGE] and found.context.manifest.tokens["passages"] > 0
     assert request.passages == (PASSAGE,) and found.found

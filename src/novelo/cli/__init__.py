@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from novelo.cli import chat, compaction, compare, files, show, usage
+from novelo.cli import chat, compaction, compare, documents, files, show, usage
 from novelo.cli.common import FAILED, MISUSED, default_database, say
 from novelo.errors import InvalidSpec, NoveloError
 
@@ -33,6 +33,8 @@ app.command()(compaction.worker)
 app.command(name="import")(files.import_)
 app.command()(files.export)
 app.command()(files.delete)
+app.command()(documents.ingest)
+app.add_typer(documents.docs, name="docs")
 
 
 @app.command()

@@ -15,7 +15,7 @@ from typing import Any
 from novelo import formats
 from novelo.context.draft import Desk, Draft, Pulled, Source
 from novelo.context.listing import ListSource, OtherForm
-from novelo.context.manifest import Manifest, explain, left_out, ranges
+from novelo.context.manifest import Manifest, Retrieved, explain, left_out, ranges
 from novelo.context.recall import Recall, recalled
 from novelo.context.spec import Pipeline, Policy, name_of, parse, stages_of
 from novelo.context.summary import PLACE
@@ -34,6 +34,7 @@ __all__ = [
     "Entry",
     "Manifest",
     "Policy",
+    "Retrieved",
     "Source",
     "Step",
     "Turn",
@@ -153,6 +154,7 @@ def compose_source(
     system: str | None = None,
     question: str | None = None,
     passages: Sequence[dict[str, Any]] = (),
+    retrieved: Retrieved | None = None,
     summary: Summary | None = None,
 ) -> Context:
     """The context from anything that can be read backwards; see `compose`.
@@ -196,6 +198,7 @@ def compose_source(
         system=system,
         question=question,
         passages=list(passages),
+        retrieved=retrieved,
         **facts,
     )
     context = Context(entries, manifest, form)

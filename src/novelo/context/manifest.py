@@ -9,6 +9,27 @@ from typing import Any
 import msgspec
 
 from novelo.context.draft import Log
+from novelo.passages import place_of
+
+SHOWN = 200  # characters of a query
+
+
+class Retrieved(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What was searched for a question, and what came of it.
+
+    Attributes:
+        queries: what was searched, with weights; none where the passages of the turn before were used again.
+        decision: how the queries came about, in a few words.
+        rejected: what was found and supports no answer: title, section, source and score, without the text.
+        least: the score below which a passage supports nothing; None where none was asked for.
+        answered: False where nothing supported an answer and no model was asked.
+    """
+
+    queries: list[tuple[str, float]] = []
+    decision: str = ""
+    rejected: list[dict[str, Any]] = []
+    least: float | None = None
+    answered: bool = True
 
 
 class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -26,6 +47,7 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
         recalled: [position, score] of the older turns that came back, since the question is about them.
         system: the system prompt, if it was given with the call.
         question: the standalone question, where one was made; passages: what was retrieved for it.
+        retrieved: what was searched, how that came about, and what was rejected.
     """
 
     policy: str
@@ -42,6 +64,7 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
     system: str | None = None
     question: str | None = None
     passages: list[dict[str, Any]] = []
+    retrieved: Retrieved | None = None
     model: str | None = None
 
 
@@ -106,7 +129,33 @@ def explain(manifest: Manifest) -> str:
     lines += [f"changed: {_span(p, p + 1)}, by {why}" for p, why in manifest.changed]
     if manifest.made:
         lines.append(f"made up to keep the list valid: {manifest.made}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *searched(manifest)])
+
+
+def searched(manifest: Manifest) -> list[str]:
+    """What was searched and found, a line each; nothing for a call without documents."""
+    found = manifest.retrieved or Retrieved()
+    lines = [f"question: {found.decision}"] if found.decision else []
+    if manifest.question and manifest.question not in (text for text, _ in found.queries):
+        lines.append(f"standalone: {_short(manifest.question)}")
+    lines += [f"searched: {_short(text)}{'' if weight == 1 else f' (× {weight:g})'}" for text, weight in found.queries]
+    lines += [f"[{n}] {_found(p)}" for n, p in enumerate(manifest.passages, 1)]
+    limit = "" if found.least is None else f" (least {found.least:.2f})"
+    lines += [f"too weak{limit}: {_found(p)}" for p in found.rejected]
+    if not found.answered:
+        lines.append("nothing supported an answer: no model was asked")
+    return lines
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= SHOWN else line[: SHOWN - 1] + "…"
+
+
+def _found(passage: dict[str, Any]) -> str:
+    score = passage.get("score")
+    named = place_of(passage) or "a passage without a title"
+    return f"{named}, score {score:.2f}" if isinstance(score, int | float) else named
 
 
 def _span(start: int, stop: int) -> str:

@@ -22,6 +22,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+from novelo.stores.documents import DocumentStore
 from novelo.stores.values import (
     PARKED,
     Base,
@@ -74,6 +75,11 @@ class Store(Protocol):
     """
 
     indexed: bool  # whether messages are put into the search index; without it search looks through the newest ones
+
+    @property
+    def documents(self) -> DocumentStore:
+        """Collections of documents, in the same database."""
+        ...
 
     def key_of(self, owner: str, thread_id: str) -> bytes:
         """The thread's key: 16 bytes of a hash of owner and thread id, keyed with the database's secret.

@@ -23,26 +23,32 @@ FACTS: dict[str, Any] = {
     "title": str, "tags": tuple[str, ...], "metadata": dict[str, Any], "state": dict[str, Any], "status": str,
     "patch": dict[str, Any], "without": str,
 }  # fmt: skip
-QUOTING = ("question", "passages")  # what a manifest may hold of what was said: in its own words, or in others'
+QUOTING = (
+    "question",
+    "passages",
+    "retrieved",
+)  # what a manifest may hold of what was said: in its own words, or in others'
 
 Ranges = list[tuple[int, int]]
 
 
-def thread_key(secret: bytes, owner: str, thread_id: str) -> bytes:
+def thread_key(secret: bytes, owner: str, thread_id: str, what: str = "thread id") -> bytes:
     """The thread's key: 16 bytes of a hash keyed with the store's secret, so that nobody can guess or forge one.
 
+    Args:
+        what: how the error names the id.
     Raises:
         InvalidSpec: an id that is empty, too long, or no text.
     """
-    for what, name, least in (("owner", owner, 0), ("thread id", thread_id, 1)):
+    for kind, name, least in (("owner", owner, 0), (what, thread_id, 1)):
         if not isinstance(name, str) or not least <= len(name) <= MAX_NAME:
             size = f"{len(name)} characters" if isinstance(name, str) else type(name).__name__
-            raise InvalidSpec(f"{what} of {size}: expected a text of {least} to {MAX_NAME} characters")
+            raise InvalidSpec(f"{kind} of {size}: expected a text of {least} to {MAX_NAME} characters")
     try:
         first = owner.encode()
         text = len(first).to_bytes(4, "big") + first + thread_id.encode()
     except UnicodeEncodeError as error:
-        raise InvalidSpec("owner or thread id with half a surrogate pair: expected well-formed text") from error
+        raise InvalidSpec(f"owner or {what} with half a surrogate pair: expected well-formed text") from error
     return hmac.digest(secret, text, hashlib.sha256)[:KEY_BYTES]
 
 

@@ -19,7 +19,6 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -144,7 +143,7 @@ class NoveloSaver(Awaited):
         self._fresh = Recent(WAITING)  # messages that tasks wrote last, by checkpoint
         self._seen = Recent(WAITING)  # tasks whose writes were read, by checkpoint
         self._keys = Recent(WAITING)
-        self._ordered = threading.RLock()
+        self._ordered = threading.RLock()  # a put and the writes that wait for it do not miss each other
         self._owned = False
         self._set_codec()
 
@@ -290,7 +289,7 @@ class NoveloSaver(Awaited):
         )
         waiting = (place.key, place.ns, checkpoint["id"])
         before = (place.key, place.ns, parent)
-        with self._order():
+        with self._ordered:
             writes, inputs = self._waiting.pop(waiting) or (), self._inputs.get(before) or ()
             lists, created = self._store.put(new, writes, inputs)
             self._inputs.pop(before)
@@ -304,15 +303,9 @@ class NoveloSaver(Awaited):
                 talks.aside.update(p for p in places if p < 0)
             _note(talks, values[channel], noted[channel], places)
 
-    @contextmanager
-    def _order(self) -> Iterator[None]:
-        """A put and the writes that wait for it do not miss each other."""
-        with self._ordered:
-            yield
-
     def _flush(self) -> None:
         """Store what was written of inputs and not taken up yet."""
-        with self._order():
+        with self._ordered:
             while (found := self._inputs.oldest()) is not None:
                 at, writes = found
                 for one in writes:
@@ -415,7 +408,7 @@ class NoveloSaver(Awaited):
         at = (place.key, place.ns, place.id)
         seen = new.task in (self._seen.get(at) or ())
         since = (None, 0) if talks is None else (talks.created, talks.version)
-        with self._order():
+        with self._ordered:
             if new.path.endswith(_INPUT) and not new.special:
                 self._inputs.put(at, [*(self._inputs.get(at) or ()), new])
                 return
@@ -619,6 +612,8 @@ class NoveloSaver(Awaited):
         """1, 2, 3, ...: values are told apart by what they say, so that versions need not be unique over branches."""
         if current is None:
             return 1
+        if current.__class__ is int:
+            return int(current) + 1
         return int(str(current).partition(".")[0]) + 1
 
     # ------------------------------------------------------------------------------------------ places

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -26,6 +27,7 @@ from novelo.stores.base import (
     Work,
 )
 from novelo.stores.reference.changes import KeptChanges
+from novelo.stores.reference.documents import KeptDocuments
 from novelo.stores.reference.kept import Kept
 from novelo.stores.rules import (
     checked_key,
@@ -41,6 +43,11 @@ replace = msgspec.structs.replace
 
 class ReferenceStore(KeptChanges):
     """The in-memory store; see `stores/base.py` for what each method promises."""
+
+    @cached_property
+    def documents(self) -> KeptDocuments:
+        """Collections of documents."""
+        return KeptDocuments(self._secret, self._lock)
 
     # ------------------------------------------------------------------------------------------ the turn protocol
     def begin(

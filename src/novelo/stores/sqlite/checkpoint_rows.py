@@ -12,7 +12,7 @@ from novelo.messages import Message
 from novelo.stores.checkpoints import GONE, Checkpoint, Inline, Ref, Written
 from novelo.stores.sql import statements
 from novelo.stores.sqlite.migrations import PACKAGE
-from novelo.stores.sqlite.rows import verify
+from novelo.stores.sqlite.rows import over, verify
 
 Q = statements(PACKAGE, "checkpoints.sql")
 FORMAT = 1  # the first byte of a body
@@ -30,6 +30,16 @@ def body_of(skeleton: bytes, refs: dict[str, Ref]) -> bytes:
 def written_body(items: list[tuple[int, str, Ref]]) -> bytes:
     """What a task wrote as it is stored."""
     return bytes((FORMAT,)) + ENCODE(items)
+
+
+def put_checkpoint(db: apsw.Connection, *row: Any) -> None:
+    """Write all columns of a checkpoint's row under a seal; SQLite would have to wait for us to call the function."""
+    db.execute(Q["put"], (*row, over("checkpoint", *row)))
+
+
+def put_written(db: apsw.Connection, *row: Any) -> None:
+    """Write all columns of the row for what a task wrote, likewise."""
+    db.execute(Q["write"], (*row, over("checkpoint writes", *row)))
 
 
 def _known(what: str, key: bytes, body: Any) -> bytes:
@@ -92,11 +102,11 @@ def forget(db: apsw.Connection, key: bytes, position: int, message: Message, *, 
         for row in list(db.execute(Q["quoting_checkpoints"], (key, sign))):
             at = read_checkpoint(key, row)
             refs = {channel: _emptied(ref, sign) for channel, ref in at.values.items()}
-            db.execute(Q["put"], (key, *row[:9], body_of(at.skeleton, refs)))
+            put_checkpoint(db, key, *row[:9], body_of(at.skeleton, refs))
         for row in list(db.execute(Q["quoting_writes"], (key, sign))):
             done = read_written(key, row[0], row[1], row[2:])
             items = [(index, channel, _emptied(ref, sign)) for index, channel, ref in done.items]
-            db.execute(Q["write"], (key, *row[:4], written_body(items)))
+            put_written(db, key, *row[:4], written_body(items))
 
 
 def _signs(message: Message) -> list[bytes]:

@@ -36,7 +36,16 @@ from novelo.stores.checkpoints import (
 )
 from novelo.stores.rules import merged, storable, without
 from novelo.stores.sqlite.checkpoint_reading import CUT, CheckpointReading
-from novelo.stores.sqlite.checkpoint_rows import ENCODE, Q, body_of, read_checkpoint, read_written, written_body
+from novelo.stores.sqlite.checkpoint_rows import (
+    ENCODE,
+    Q,
+    body_of,
+    put_checkpoint,
+    put_written,
+    read_checkpoint,
+    read_written,
+    written_body,
+)
 from novelo.stores.sqlite.facts import Q as THREADS
 from novelo.stores.sqlite.facts import thread_row
 from novelo.stores.sqlite.placing import Placing
@@ -63,15 +72,13 @@ class SQLiteCheckpoints(CheckpointReading):
     ) -> tuple[dict[str, list[int]], float]:
         """Store a checkpoint, with its messages, in one transaction."""
         with self.database.writing() as db:
-            newest = next(iter(db.execute(Q["newest_id"], (new.key, new.ns))), None)
-            if newest is None or new.parent != newest[1]:
-                self._check_parent(db, new)
-            created = self._fence(db, new)
-            own = next(iter(db.execute(Q["place_of"], (new.key, new.ns, new.id))), None)
-            if own is None and newest is not None and new.parent != newest[1]:
-                self._branch(db, new, newest[1])
-            number = own[0] if own else 1 if newest is None else newest[0] + 1
-            placing = Placing(self, db, new.key, new)
+            last, newest, own = next(iter(db.execute(Q["newest_id"], (new.key, new.ns, new.id))), (0, None, None))
+            follows = newest is not None and new.parent == newest
+            parent = last if follows else self._parent(db, new)
+            if own is None and newest is not None and not follows:
+                self._branch(db, new, newest)
+            placing = Placing(self, db, new.key, new, self._fence(db, new))
+            number = last + 1 if own is None else own
             for taken, said in new.replayed:
                 placing.take_up(taken, said)
             lists: dict[str, list[int]] = {}
@@ -81,42 +88,36 @@ class SQLiteCheckpoints(CheckpointReading):
             self._show(db, new, placing)
             start, stop = placing.append(new.now)
             self._shorten(db, new, placing)
-            self._write_late(db, new, of_parent)
+            for one in (
+                of_parent if parent else ()
+            ):  # behind the messages that came of it: those are told by their positions
+                self._write(db, (new.key, new.ns, str(new.parent)), parent, one, known=True)
             refs = self._refs(db, new, lists)
             body = body_of(new.skeleton, refs)
-            if own:
+            if own is not None:
                 start, stop = self._former(db, new, start, stop)
             row = (new.key, new.ns, number, new.id, new.parent, start, stop, new.run, new.expires, new.metadata, body)
-            db.execute(Q["put"], row)
+            put_checkpoint(db, *row)
             self._note_raw((new.key, new.ns, new.id), refs.values(), _Row(row[:3], new.skeleton, refs))
             for one in writes:
-                self._write(db, (new.key, new.ns, new.id), number, one, known=True)
-            return lists, created
+                self._write(db, (new.key, new.ns, new.id), number, one, known=True, look=own is not None)
+            return lists, placing.thread.created
 
-    def _write_late(self, db: apsw.Connection, new: NewCheckpoint, writes: Sequence[NewWrites]) -> None:
-        """What was written at the parent, behind the messages that came of it: those are told by their positions."""
-        if not writes or new.parent is None:
-            return
+    def _fence(self, db: apsw.Connection, new: NewCheckpoint) -> tuple[ThreadRow, float]:
+        """The thread, made now or before, and the time to live of its lease."""
+        thread, _, ttl = self.store._ensure(db, new.key, new.names, new.now)
+        if new.created is not None:
+            found = (thread.created, thread.content_version)
+            _check_places(db, new.key, found, (new.created, new.version), new.values.values())
+        return thread, ttl
+
+    def _parent(self, db: apsw.Connection, new: NewCheckpoint) -> int:
+        """Where the parent stands; 0 if there is none."""
+        if new.parent is None:
+            return 0
         row = next(iter(db.execute(Q["place_of"], (new.key, new.ns, new.parent))), None)
         if row is not None:
-            for one in writes:
-                self._write(db, (new.key, new.ns, new.parent), row[0], one, known=True)
-
-    def _fence(self, db: apsw.Connection, new: NewCheckpoint) -> float:
-        """The moment that the thread was made, now or before."""
-        found = next(iter(db.execute(Q["fences"], (new.key,))), None)
-        if found is None:
-            thread = self.store._ensure(db, new.key, new.names, new.now)[0]
-            found = (thread.created, thread.content_version)
-        if new.created is not None:
-            _check_places(db, new.key, found, (new.created, new.version), new.values.values())
-        return float(found[0])
-
-    def _check_parent(self, db: apsw.Connection, new: NewCheckpoint) -> None:
-        if new.parent is None:
-            return
-        if next(iter(db.execute(Q["place_of"], (new.key, new.ns, new.parent))), None) is not None:
-            return
+            return int(row[0])
         found = thread_row(db, new.key)
         if found is None or found[0].status == "erased" or not list(db.execute(Q["any"], (new.key,))):
             raise ThreadErased("the thread was deleted while its graph ran; nothing was stored")
@@ -252,7 +253,7 @@ class SQLiteCheckpoints(CheckpointReading):
             elif isinstance(one, _Task):
                 items = [(i, c, self._shortened(new.key, ref, texts) or ref) for i, c, ref in one.items]
                 if items != one.items:
-                    db.execute(Q["write"], (*one.columns, written_body(items)))
+                    put_written(db, *one.columns, written_body(items))
             else:
                 self._cut(db, new.key, *one, texts)
         _remember(self._texts, at, texts)  # what a task wrote may come later than the state that took it up
@@ -303,6 +304,9 @@ class SQLiteCheckpoints(CheckpointReading):
         version: int = 0,
     ) -> dict[int, list[int]] | None:
         """Store what a task wrote at a checkpoint."""
+        with self.database.reading() as db:  # many come before their checkpoint, and need no transaction to be told so
+            if next(iter(db.execute(Q["place_of"], (key, ns, checkpoint))), None) is None:
+                return None
         with self.database.writing() as db:
             row = next(iter(db.execute(Q["place_of"], (key, ns, checkpoint))), None)
             if row is None:
@@ -313,10 +317,16 @@ class SQLiteCheckpoints(CheckpointReading):
             return self._write(db, (key, ns, checkpoint), row[0], writes, known)
 
     def _write(
-        self, db: apsw.Connection, at: tuple[bytes, str, str], number: int, new: NewWrites, known: bool
+        self,
+        db: apsw.Connection,
+        at: tuple[bytes, str, str],
+        number: int,
+        new: NewWrites,
+        known: bool,
+        look: bool = True,
     ) -> dict[int, list[int]]:
         key, ns, _ = at
-        row = next(iter(db.execute(Q["written_by"], (key, ns, number, new.task))), None)
+        row = next(iter(db.execute(Q["written_by"], (key, ns, number, new.task))), None) if look else None
         there = {} if row is None else {item[0]: item for item in read_written(key, ns, number, row).items}
         placing: Placing | None = None
         lists: dict[int, list[int]] = {}
@@ -343,7 +353,7 @@ class SQLiteCheckpoints(CheckpointReading):
         path = new.path if row is None or new.path else row[1]
         items = [there[index] for index in sorted(there)]
         columns = (key, ns, number, new.task, path)
-        db.execute(Q["write"], (*columns, written_body(items)))
+        put_written(db, *columns, written_body(items))
         self._note_raw(at, [item[2] for item in items], _Task(columns, items))
         return lists
 
@@ -419,10 +429,10 @@ class SQLiteCheckpoints(CheckpointReading):
             self.store._fork(db, source, key, names, found[0].head if found else 0, now)
             for row in list(db.execute(Q["all_of_thread"], (source.key,))):
                 read_checkpoint(source.key, row)
-                db.execute(Q["put"], (key, *row[:10]))
+                put_checkpoint(db, key, *row[:10])
             for row in list(db.execute(Q["all_written"], (source.key,))):
                 read_written(source.key, row[0], row[1], row[2:])
-                db.execute(Q["write"], (key, *row[:5]))
+                put_written(db, key, *row[:5])
             for row in list(db.execute(Q["all_values"], (source.key,))):
                 verify(row[5], "checkpoint value", source.key, *row[:5])
                 db.execute(Q["keep"], (key, *row[:5]))

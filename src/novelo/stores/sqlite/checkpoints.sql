@@ -11,8 +11,9 @@ SELECT ns, number, id, parent, start, stop, run, expires, metadata, body, seal F
 WHERE thread = ?1 AND ns = ?2 ORDER BY number DESC LIMIT 1;
 
 -- newest_id --
--- Its number and id.
-SELECT number, id FROM checkpoints WHERE thread = ?1 AND ns = ?2 ORDER BY number DESC LIMIT 1;
+-- Its number and id, and the number of the checkpoint of an id.
+SELECT number, id, (SELECT number FROM checkpoints WHERE thread = ?1 AND ns = ?2 AND id = ?3) FROM checkpoints
+WHERE thread = ?1 AND ns = ?2 ORDER BY number DESC LIMIT 1;
 
 -- place_of --
 -- Where a checkpoint stands.
@@ -21,8 +22,7 @@ SELECT number FROM checkpoints WHERE thread = ?1 AND ns = ?2 AND id = ?3;
 -- put --
 -- A checkpoint, or another one under its id.
 INSERT OR REPLACE INTO checkpoints (thread, ns, number, id, parent, start, stop, run, expires, metadata, body, seal)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,
-  seal('checkpoint', ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11));
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12);
 
 -- shorten --
 -- A checkpoint's values, less what the transcript says.
@@ -128,7 +128,7 @@ SELECT ns, number, task, path, body, seal FROM checkpoint_writes WHERE thread = 
 -- write --
 -- What a task wrote.
 INSERT OR REPLACE INTO checkpoint_writes (thread, ns, number, task, path, body, seal)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, seal('checkpoint writes', ?1, ?2, ?3, ?4, ?5, ?6));
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7);
 
 -- value --
 -- A value by its number.

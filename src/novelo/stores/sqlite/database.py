@@ -226,6 +226,8 @@ class Database:
         connection.create_scalar_function("seal", over, deterministic=True)
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
         connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+        # One plan a statement: else those with an order are prepared anew at each call, for the values of that call.
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         if self._exclusive:
             connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         deadline = time.monotonic() + BUSY_S

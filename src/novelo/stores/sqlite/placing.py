@@ -31,10 +31,14 @@ class Placing:
     """Finding a place for messages, inside of one transaction."""
 
     def __init__(
-        self, owner: SQLiteCheckpoints, db: apsw.Connection, key: bytes, new: NewCheckpoint | None = None
+        self,
+        owner: SQLiteCheckpoints,
+        db: apsw.Connection,
+        key: bytes,
+        new: NewCheckpoint | None = None,
+        found: tuple[ThreadRow, float] | None = None,
     ) -> None:
-        self.owner, self.db, self.key, self._new = owner, db, key, new
-        self._found: tuple[ThreadRow, float] | None = None
+        self.owner, self.db, self.key, self._new, self._found = owner, db, key, new, found
         self.new: list[Said] = []
         self.by_hash: dict[bytes, int] = {}  # of messages with an id that were placed in this transaction
         self.became: list[tuple[int, int, bool]] = []

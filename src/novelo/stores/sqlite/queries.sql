@@ -245,7 +245,8 @@ UPDATE threads SET content_version = content_version + 1 WHERE thread = ?1;
 -- quoting --
 -- Manifests of turns that ended at or behind a position, and that may quote what was said.
 SELECT first, manifest FROM turns
-WHERE thread = ?1 AND last >= ?2 AND (instr(manifest, CAST(?3 AS BLOB)) OR instr(manifest, CAST(?4 AS BLOB)));
+WHERE thread = ?1 AND last >= ?2
+  AND (instr(manifest, CAST(?3 AS BLOB)) OR instr(manifest, CAST(?4 AS BLOB)) OR instr(manifest, CAST(?5 AS BLOB)));
 
 -- set_manifest --
 -- A manifest without what it quoted.

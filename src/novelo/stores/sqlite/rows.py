@@ -20,7 +20,15 @@ _HEADS = [b'{"role":"' + role.encode() + b'"' for role in ROLES]
 _MOMENTS = 1 << 52  # milliseconds that are exact as a float
 _EMPTY = [Message(role) for role in ROLES]  # type: ignore[arg-type]
 
-_PACK = msgspec.msgpack.Encoder().encode
+
+def _as_stored(value: Any) -> str:
+    """A text of a class of its own is stored as a plain one."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    raise TypeError(f"a column of type {type(value).__name__}")
+
+
+_PACK = msgspec.msgpack.Encoder(enc_hook=_as_stored).encode
 
 Row = tuple[Any, ...]
 

@@ -175,7 +175,64 @@ CREATE TABLE checkpoint_values (
 ) WITHOUT ROWID;
 CREATE INDEX checkpoint_values_by_hash ON checkpoint_values (thread, hash);
 
--- Counts only; the thread is named by its key.
+-- Documents (stores/documents.py). number: stands before each word of the collection in chunk_words, and is never used
+-- twice. put, dropped: rise with every chunk or vector that comes, or goes.
+CREATE TABLE collections (
+  number INTEGER PRIMARY KEY AUTOINCREMENT,
+  collection BLOB NOT NULL UNIQUE,
+  owner TEXT NOT NULL,
+  name TEXT NOT NULL,
+  sources INTEGER NOT NULL DEFAULT 0,
+  chunks INTEGER NOT NULL DEFAULT 0,
+  vectors INTEGER NOT NULL DEFAULT 0,
+  words INTEGER NOT NULL DEFAULT 0,
+  model TEXT NOT NULL DEFAULT '',
+  size INTEGER NOT NULL DEFAULT 0,
+  put INTEGER NOT NULL DEFAULT 0,
+  dropped INTEGER NOT NULL DEFAULT 0,
+  created REAL NOT NULL,
+  updated REAL NOT NULL,
+  seal BLOB NOT NULL
+);
+CREATE INDEX collections_by_owner ON collections (owner, name);
+
+CREATE TABLE sources (
+  collection BLOB NOT NULL,
+  source TEXT NOT NULL,
+  path TEXT NOT NULL,
+  hash BLOB NOT NULL,
+  title TEXT NOT NULL,
+  chunks INTEGER NOT NULL,
+  tokens INTEGER NOT NULL,
+  bytes INTEGER NOT NULL,
+  updated REAL NOT NULL,
+  seal BLOB NOT NULL,
+  PRIMARY KEY (collection, source)
+) WITHOUT ROWID;
+
+-- body: JSON; place: 0, 1, 2, ... in its source.
+CREATE TABLE chunks (
+  number INTEGER PRIMARY KEY AUTOINCREMENT,
+  collection BLOB NOT NULL,
+  source TEXT NOT NULL,
+  place INTEGER NOT NULL,
+  body BLOB NOT NULL,
+  seal BLOB NOT NULL
+);
+CREATE UNIQUE INDEX chunks_by_source ON chunks (collection, source, place);
+CREATE INDEX chunks_by_collection ON chunks (collection);
+
+-- vector: 16-bit floats; a row of another length is refused, its numbers are not sealed: at worst a rank is wrong.
+CREATE TABLE chunk_vectors (
+  number INTEGER PRIMARY KEY AUTOINCREMENT,
+  collection BLOB NOT NULL,
+  chunk INTEGER NOT NULL,
+  vector BLOB NOT NULL
+);
+CREATE UNIQUE INDEX chunk_vectors_by_chunk ON chunk_vectors (collection, chunk);
+CREATE INDEX chunk_vectors_by_collection ON chunk_vectors (collection);
+
+-- Counts only; the thread, or collection, is named by its key.
 CREATE TABLE erasures (number INTEGER PRIMARY KEY, thread BLOB NOT NULL, erased REAL NOT NULL, rows TEXT NOT NULL);
 
 -- words: a word for the thread, one for the owner, then the folded text (index.py); whole words only are asked for.
@@ -191,3 +248,9 @@ CREATE TABLE vectors (
   thread BLOB NOT NULL, model TEXT NOT NULL, position INTEGER NOT NULL, vector BLOB NOT NULL
 );
 CREATE UNIQUE INDEX vectors_by_place ON vectors (thread, model, position);
+
+-- Words of a chunk's headings and of its text, each with the number of its collection before it (documents.py), so that
+-- a search passes over no other collection's rows, and frequencies are those of one collection.
+CREATE VIRTUAL TABLE chunk_words USING fts5 (heads, words, tokenize = 'ascii');
+INSERT INTO chunk_words (chunk_words, rank) VALUES ('secure-delete', 1);
+CREATE VIRTUAL TABLE chunk_terms USING fts5vocab (chunk_words, row);

@@ -7,6 +7,7 @@ Between them no transaction is open and no connection held, however long the mod
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import apsw
@@ -16,6 +17,7 @@ from novelo.errors import KeyConflict, TurnClosed, UnknownEntry
 from novelo.stores.base import Begun, Busy, Close, Lease, NewEntry, ThreadRow, TurnRow, Work
 from novelo.stores.rules import checked_key, clamped, held, lost, takes_over, tokens_of
 from novelo.stores.sqlite.changes import data
+from novelo.stores.sqlite.documents import SQLiteDocuments
 from novelo.stores.sqlite.facts import Q, thread_row, turn_row
 from novelo.stores.sqlite.forks import Forks
 from novelo.stores.sqlite.rows import from_row, sealed, to_row, unsealed
@@ -24,6 +26,11 @@ from novelo.usage import Call
 
 class SQLiteStore(Forks):
     """Threads in one SQLite file; see `stores/base.py` for what each method promises."""
+
+    @cached_property
+    def documents(self) -> SQLiteDocuments:
+        """Collections of documents, in the same file."""
+        return SQLiteDocuments(self.database, self._secret)
 
     # ------------------------------------------------------------------------------------------ the turn protocol
     def begin(

@@ -1,0 +1,317 @@
+"""The answer of an open turn from documents: condense, retrieve, answer, each step in the thread's record.
+
+    with thread.turn("E se eu tiver pago com Pix?") as turn:
+        found = turn.answer(model, documents)     # condense, search, answer; durable on return
+    print(found.text, [place_of(p) for p in found.sources])
+
+The logic is a generator of steps (`ModelRequest`, `Search`, `Answer`), driven by `answered` or, awaited, by `aio.py`.
+It reads the thread through its policy, so what that masks reaches no rewriting call, no retriever and no manifest. The
+rewriting call is in the ledger with its purpose; the manifest keeps what was searched, how that came about, the
+passages with their scores and what was too weak. Passages stand in that one call and in no message.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from novelo._again import chats, reminds, says_more
+from novelo.asking import Flow, ModelReply, ModelRequest, T
+from novelo.compaction import LANGUAGES
+from novelo.context import Retrieved
+from novelo.context.redact import Redact
+from novelo.context.spec import Pipeline, parse, stages_of
+from novelo.documents import Documents
+from novelo.errors import ContextTooSmall, InvalidSpec
+from novelo.messages import Message
+from novelo.passages import Passage, cited, fuse, passage_of
+from novelo.retrieval import (
+    ANSWER,
+    NOT_FOUND,
+    Answered,
+    Condensed,
+    condense,
+    evidence,
+    sources,
+    speaks_of,
+    spoken,
+    stands_alone,
+    supporting,
+)
+
+if TYPE_CHECKING:
+    from novelo.turn import LiveTurn
+
+HISTORY = "window:6turns"  # what the rewriting model reads
+LIMIT = 5  # passages
+LOOKED_BACK = 5  # turns in which the passages of a former answer are looked for
+LONGEST = 2000  # characters of a question that are searched for; a longer one is not rewritten
+SHOWN_REJECTED = 3  # of what was found and too weak, in the manifest
+
+
+class Search(msgspec.Struct, frozen=True):
+    """A step: what to ask a retriever, and how many passages it may give at most.
+
+    Attributes:
+        queries: texts with their weights, whose scores a collection of ours adds up; any other retriever is asked for
+            each text, and its rankings are fused.
+    """
+
+    queries: Sequence[tuple[str, float]]
+    limit: int
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """A step: the turn is to ask the model with these options of `turn.ask`, and to store what it says."""
+
+    options: dict[str, Any]
+
+
+class Options(msgspec.Struct, frozen=True):
+    """How a turn is answered; see `LiveTurn.answer`."""
+
+    limit: int = LIMIT
+    min_score: float | None = None
+    policy: Any = None
+    system: Any = None
+    language: str | None = None
+    prompt: str = ""
+    weighted: bool = False
+    ask: bool = True
+    alone: Callable[[str], bool] | None = stands_alone
+    on_query: Callable[[Retrieved], None] | None = None
+    more: dict[str, Any] = {}
+
+
+def chosen(retriever: Any, on_query: Callable[[Retrieved], None] | None, given: dict[str, Any]) -> Options:
+    """The options of a call, what belongs to `turn.messages` apart; a retriever may know its own least score.
+
+    Raises:
+        InvalidSpec: a limit below 1.
+    """
+    given = dict(given)
+    own = {name: given.pop(name) for name in list(given) if name in Options.__struct_fields__}
+    if own.get("min_score") is None:
+        own["min_score"] = getattr(retriever, "min_score", None)
+    if own.get("limit", LIMIT) < 1:
+        raise InvalidSpec(f"limit={own['limit']}: expected 1 or more")
+    return Options(**own, weighted=isinstance(retriever, Documents), on_query=on_query, more=given)
+
+
+Steps = Generator[ModelRequest | Search | Answer, Any, Answered]
+
+
+# ------------------------------------------------------------------------------------------------ the flow
+def answering(turn: LiveTurn, options: Options) -> Steps:
+    """Condense, retrieve, answer, for an open turn."""
+    if turn.replayed:
+        return _replayed(turn)
+    thread = turn.thread
+    policy = thread.policy if options.policy is None else thread.memory.parsed(options.policy)
+    asked = turn.question
+    said = _masked(asked.text.strip(), policy)
+    system, history = _history(turn, options, policy)
+    former = former_passages(turn)
+    condensed, retrieved, found = Condensed(said, said), Retrieved(decision="small talk"), list[Any]()
+    if former and says_more(said):
+        retrieved = Retrieved(decision="the passages of the turn before")
+    elif said and not chats(said):
+        condensed, retrieved = yield from _condensed(turn, history, said, options)
+        found = yield Search(retrieved.queries, options.limit)
+    kept, rejected = supporting(evidence(said, found, former)[: options.limit], options.min_score)
+    language = spoken(said, history, options.language)
+    nothing = NOT_FOUND.get(language or "", NOT_FOUND["en"])
+    supported = bool(kept) or not retrieved.queries or speaks_of(said, history)
+    retrieved = msgspec.structs.replace(
+        retrieved, rejected=[_named(p) for p in rejected[:SHOWN_REJECTED]], least=options.min_score, answered=supported
+    )
+    if options.on_query is not None:
+        options.on_query(retrieved)
+    named = LANGUAGES.get(language or "", "the language of the question")
+    told = (options.prompt or ANSWER).replace("{language}", named).replace("{nothing}", nothing)
+    sent = {
+        **options.more, "policy": policy, "system": f"{system}\n\n{told}" if system else told,
+        "standalone": condensed.standalone if condensed.rewritten else None, "retrieved": retrieved,
+    }  # fmt: skip
+    if not supported:
+        turn.messages(**sent)  # for the manifest
+        turn.say(nothing)
+        return Answered(nothing, False, context=turn.context, retrieved=retrieved)
+    kept = _fitting(turn, kept, sent)
+    message: Message = yield Answer({**sent, "passages": kept})
+    context = turn.context
+    kept = kept if context is None else context.manifest.passages
+    used = sources(message.text, kept, nothing)
+    return Answered(message.text, True, used, context, ModelReply(message), tuple(kept), retrieved)
+
+
+def _condensed(
+    turn: LiveTurn, history: list[Message], said: str, options: Options
+) -> Generator[ModelRequest, ModelReply, tuple[Condensed, Retrieved]]:
+    """What to search for, and how that came about."""
+    if len(said) > LONGEST:
+        return Condensed(said, said), Retrieved([(said[:LONGEST], 1.0)], "too long to be rewritten")
+    flow = condense(
+        history, said, policy="buffer", counter=turn.thread.memory.counter, alone=options.alone, ask=options.ask
+    )
+    made = yield from _metered(turn, flow)
+    queries = list(made.weighted) if options.weighted else [(text, 1.0) for text in made.queries]
+    return made, Retrieved(queries, made.decision)
+
+
+def _metered(turn: LiveTurn, flow: Flow[T]) -> Flow[T]:
+    """A flow whose calls come into the turn's ledger."""
+    try:
+        request = next(flow)
+        while True:
+            begun = time.monotonic()
+            try:
+                reply = yield request
+            except Exception as error:
+                request = flow.throw(error)
+                continue
+            turn.spent(request, reply, time.monotonic() - begun)
+            request = flow.send(reply)
+    except StopIteration as end:
+        made: T = end.value
+        return made
+    finally:
+        flow.close()
+
+
+def _history(turn: LiveTurn, options: Options, policy: Any) -> tuple[str, list[Message]]:
+    """The system prompt, and what was said before the question: as much as a rewriting model reads, masked."""
+    masks = tuple(stage for stage in stages_of(policy) if isinstance(stage, Redact))
+    read = Pipeline((parse(HISTORY), *masks))
+    context = turn.thread.compose(policy=read, system=options.system, state=turn.now_state())
+    entries = context.entries
+    system = "\n\n".join(e.message.text for e in entries if e.message.role == "system")
+    said = [e.message for e in entries if e.position < turn.position and e.message.role in ("user", "assistant")]
+    return system, [m for m in said if m.text.strip()]
+
+
+def _fitting(turn: LiveTurn, passages: list[Passage], sent: dict[str, Any]) -> list[Passage]:
+    """As many passages, the best first, as a budget has room for."""
+    for count in range(len(passages), 0, -1):
+        try:
+            turn.thread.compose(**{**sent, "passages": passages[:count]}, state=turn.now_state())
+        except ContextTooSmall:
+            continue
+        return passages[:count]
+    return []
+
+
+def _masked(text: str, policy: Any) -> str:
+    """The question as the policy lets it go out."""
+    for stage in stages_of(policy):
+        if isinstance(stage, Redact) and stage.question:
+            text = stage.text(text)
+    return text
+
+
+def _named(passage: Passage) -> dict[str, Any]:
+    return {k: passage[k] for k in ("title", "section", "source", "score") if k in passage}
+
+
+# ------------------------------------------------------------------------------------------------ former turns
+def former_passages(turn: LiveTurn) -> list[Passage]:
+    """The passages of the newest answer from documents, those that it names; of a turn that can still be seen.
+
+    A question for what was said before looks at them first; one such as "explique melhor" has all of them.
+    """
+    thread = turn.thread
+    store = thread.memory.store
+    for row in store.turns(thread.key, LOOKED_BACK + 1):
+        if row.first >= turn.position or row.status != "done":
+            continue
+        manifest = thread.memory.unpack_manifest(row.manifest)
+        entries = thread.messages(after=row.first - 1, limit=row.last - row.first + 1, hidden=False)
+        if manifest is None or not manifest.passages or not entries or entries[0].position != row.first:
+            continue
+        said = next((e.message.text for e in reversed(entries) if e.role == "assistant"), "")
+        if reminds(turn.question.text) and not says_more(turn.question.text):
+            return list(cited(said, manifest.passages))
+        return manifest.passages
+    return []
+
+
+def _replayed(turn: LiveTurn) -> Answered:
+    """The stored answer of a request that came twice."""
+    text = turn.stored_reply or ""
+    row = turn.begun_at.turn
+    manifest = turn.thread.memory.unpack_manifest(row.manifest)
+    kept = [] if manifest is None else manifest.passages
+    retrieved = None if manifest is None else manifest.retrieved
+    found = retrieved is None or retrieved.answered
+    return Answered(text, found, cited(text, kept) if found else (), None, None, tuple(kept), retrieved)
+
+
+# ------------------------------------------------------------------------------------------------ driving it
+def answered(
+    turn: LiveTurn, steps: Steps, model: Any, condenser: Any, retriever: Any, on_text: Callable[[str], None] | None
+) -> Answered:
+    """Run the steps to their end."""
+    outcome: Any = None
+    try:
+        while not isinstance(step := advanced(steps, outcome), Answered):
+            try:
+                if isinstance(step, Search):
+                    outcome = searched(retriever, step)
+                elif isinstance(step, ModelRequest):
+                    outcome = condenser.complete(step)
+                else:
+                    outcome = turn.ask(model, on_text=on_text, **step.options)
+            except Exception as error:
+                outcome = error
+        return step
+    finally:
+        steps.close()
+
+
+def advanced(steps: Steps, outcome: Any) -> ModelRequest | Search | Answer | Answered:
+    """The next step, after the outcome of the one before (an exception is raised where it was taken); or the end."""
+    try:
+        return steps.throw(outcome) if isinstance(outcome, Exception) else steps.send(outcome)
+    except StopIteration as end:
+        found: Answered = end.value
+        return found
+
+
+def searched(retriever: Any, step: Search) -> list[Passage]:
+    """The passages of any retriever: a collection of ours, one with `search`, one of LangChain, or a function."""
+    if isinstance(retriever, Documents):
+        return retriever.search(list(step.queries), limit=step.limit)
+    ask = asker(retriever, step.limit)
+    return ranked([list(ask(query)) for query in texts(step)], step.limit)
+
+
+def ranked(rankings: Sequence[Sequence[Any]], limit: int) -> list[Passage]:
+    """What was found for each query, as one ranking of passages."""
+    found = [[passage_of(one) for one in ranking] for ranking in rankings]
+    return found[0][:limit] if len(found) == 1 else fuse(found, limit)
+
+
+def texts(step: Search) -> list[str]:
+    """The queries for a retriever that takes one text at a time."""
+    return list(dict.fromkeys(text for text, _ in step.queries))
+
+
+def asker(retriever: Any, limit: int) -> Callable[[str], Any]:
+    """How a retriever is asked for one query.
+
+    Raises:
+        InvalidSpec: it cannot be asked.
+    """
+    if hasattr(retriever, "search"):
+        return lambda query: retriever.search(query, limit=limit)
+    if hasattr(retriever, "invoke"):
+        return lambda query: retriever.invoke(query)
+    if callable(retriever):
+        return lambda query: retriever(query)
+    raise InvalidSpec(
+        f"retriever {type(retriever).__name__}: expected a collection of documents, a retriever of LangChain, "
+        "an object with search(question, limit), or a function from a question to passages"
+    )
