@@ -69,8 +69,16 @@ RETURNING head - ?2, turns - ?3, running - ?4;
 INSERT INTO entries (thread, position, turn, role, tokens, running, created, id, body, seal) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10);
 
 -- index_entry --
--- The words an entry is found by.
-INSERT INTO search (words, thread, position) VALUES (?1, ?2, ?3);
+-- The words an entry is found by; of a thread that has no number yet nothing is written. 1048576: `POSITIONS` (index.py).
+INSERT INTO search (rowid, words, thread, position) SELECT number * 1048576 + ?3, ?1, ?2, ?3 FROM indexed WHERE thread = ?2;
+
+-- number_thread --
+-- A thread's first message is found by its words.
+INSERT INTO indexed (thread) VALUES (?1);
+
+-- thread_number --
+-- Which rows of the index are a thread's.
+SELECT number FROM indexed WHERE thread = ?1;
 
 -- new_turn --
 -- A turn begins with its question.
@@ -224,8 +232,12 @@ UPDATE entries SET body = ?3, seal = ?4, id = ?5 WHERE thread = ?1 AND position 
 SELECT position, turn, role, tokens, running, created, id, body, seal FROM entries WHERE thread = ?1 AND position = ?2;
 
 -- indexed --
--- Rows of the search index.
-SELECT rowid, position FROM search WHERE search MATCH ?1;
+-- Rows of the search index in a range.
+SELECT rowid FROM search WHERE rowid >= ?1 AND rowid < ?2;
+
+-- is_indexed --
+-- Whether there is a row.
+SELECT rowid FROM search WHERE rowid = ?1;
 
 -- unindex --
 -- Take a message out of the search.
@@ -257,16 +269,16 @@ UPDATE turns SET manifest = ?3 WHERE thread = ?1 AND first = ?2;
 UPDATE threads SET updated = ?2 WHERE thread = ?1;
 
 -- find_words --
--- Messages by their words, the best first.
-SELECT thread, position, rank FROM search WHERE search MATCH ?1 ORDER BY rank;
+-- Messages by their words, in a range of rows, the best first.
+SELECT thread, position, rank FROM search WHERE search MATCH ?1 AND rowid >= ?2 AND rowid < ?3 ORDER BY rank;
 
 -- index_words --
 -- Words of the index that lie in a range, of whatever thread.
 SELECT term FROM search_words WHERE term >= ?1 AND term < ?2;
 
--- places_of_words --
--- Where words stand, in no order.
-SELECT position FROM search WHERE search MATCH ?1;
+-- rows_of_words --
+-- Where words stand, in a range of rows.
+SELECT rowid FROM search WHERE search MATCH ?1 AND rowid >= ?2 AND rowid < ?3;
 
 -- embedded --
 -- Entries that have a vector of a model, or need none.
@@ -314,7 +326,7 @@ WHERE threads.status = 'erased';
 
 -- words_between --
 -- What a stretch of a thread is found by; a fork that outlives it takes it over.
-SELECT words, position FROM search WHERE search MATCH ?1 AND position >= ?2 AND position < ?3;
+SELECT words, position FROM search WHERE rowid >= ?1 AND rowid < ?2;
 
 -- cut_fork --
 -- A fork whose parent goes: it shares with the parent's parent from now on, or with nobody.

@@ -31,8 +31,7 @@ class Recalled(Background):
                 return []
             out: list[int] = []
             for key, low, high in self._segments(db, thread):
-                top = min(high, before)
-                out += [p for p in self.index.positions(db, words, key) if low <= p < top]
+                out += self.index.positions(db, words, key, low, min(high, before))
             if not thread.hidden or not out:
                 return out
             shown = list(shown_below(db, thread, before))

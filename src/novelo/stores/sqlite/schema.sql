@@ -235,7 +235,11 @@ CREATE INDEX chunk_vectors_by_collection ON chunk_vectors (collection);
 -- Counts only; the thread, or collection, is named by its key.
 CREATE TABLE erasures (number INTEGER PRIMARY KEY, thread BLOB NOT NULL, erased REAL NOT NULL, rows TEXT NOT NULL);
 
--- words: a word for the thread, one for the owner, then the folded text (index.py); whole words only are asked for.
+-- Which rows of the search index are a thread's: number * 2^20 and what follows. A number is never used twice.
+CREATE TABLE indexed (number INTEGER PRIMARY KEY AUTOINCREMENT, thread BLOB NOT NULL UNIQUE);
+
+-- rowid: the thread's number * 2^20 + the position. words: a word for the owner, then the folded text (index.py); whole
+-- words only are asked for.
 CREATE VIRTUAL TABLE search USING fts5 (
   words, thread UNINDEXED, position UNINDEXED, tokenize = 'ascii', detail = 'none'
 );
