@@ -77,9 +77,7 @@ class Index:
             return  # no words of a folded text
         places = [] if owner is None else [self._owner_word(owner)]
         rows = range(1 << 62) if key is None else _rows_of(db, key)
-        for thread, position, rank in db.execute(
-            Q["find_words"], (_quoted([*places, *words]), rows.start, rows.stop)
-        ):
+        for thread, position, rank in db.execute(Q["find_words"], (_quoted([*places, *words]), rows.start, rows.stop)):
             yield thread, position, -rank
 
     def kin(self, db: apsw.Connection, start: str, same: Callable[[str], bool]) -> list[str]:
