@@ -10,7 +10,7 @@ window alone, the keyword side alone (no embedder), and how much of the evidence
 The weights of the ranking were chosen on the conversations CHOSEN; --part other shows the rest, which they never saw.
 
 --data is a folder with long_conversation_nc.jsonl.gz: LoCoMo, one conversation a line, with `messages` (and `name` in
-each), `sessions` (`start`, `date_time`), and `qa` (`question`, `category`, and `evidence`, which are places in `messages`).
+each), `sessions` (`start`, `date_time`), and `qa` (`question`, `category`, `evidence`: places in `messages`).
 --database keeps the threads and their vectors, so that a second run need not make them again.
 """
 
