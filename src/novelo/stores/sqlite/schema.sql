@@ -246,6 +246,9 @@ CREATE VIRTUAL TABLE search USING fts5 (
 INSERT INTO search (search, rank) VALUES ('secure-delete', 1);
 CREATE VIRTUAL TABLE search_words USING fts5vocab (search, row);
 
+-- The newest rows of the search index, few at a time, until they go into it together.
+CREATE TABLE search_new (row INTEGER PRIMARY KEY, words TEXT NOT NULL, thread BLOB NOT NULL, position INTEGER NOT NULL);
+
 -- What messages are found by in their meaning, made by a job; vector: 16-bit floats, or nothing where there is nothing to be
 -- found by. position: an index over the three columns is read without the vectors.
 CREATE TABLE vectors (
