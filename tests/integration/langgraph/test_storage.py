@@ -18,6 +18,7 @@ from langchain_core.messages import (
     ToolMessage,
     message_chunk_to_message,
 )
+from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import MessagesState
@@ -446,6 +447,20 @@ def test_the_second_of_two_runs_is_told(path):
         assert errors[0].newest
         assert "late" not in texts(saver.transcript("t"))
         assert texts(graph.get_state(config()).values["messages"]) == texts(saver.transcript("t"))
+
+
+def test_a_task_that_wrote_twice_before_its_checkpoint_is_there_keeps_both(path):
+    """Writes that wait for their checkpoint do not replace each other where they are of one task."""
+    with opened(path) as saver:
+        checkpoint = empty_checkpoint()
+        at = config(checkpoint_ns="", checkpoint_id=checkpoint["id"])
+        saver.put_writes(at, [("note", 1), ("note", 2)], "task")
+        saver.put_writes(at, [("__interrupt__", ["ok?"])], "task")
+        saver.put_writes(at, [("note", 3)], "other")
+        saver.put(config(checkpoint_ns=""), checkpoint, {"source": "input", "step": -1, "parents": {}}, {})
+        found = saver.get_tuple(config()).pending_writes
+        said = [("other", "note", 3), ("task", "__interrupt__", ["ok?"]), ("task", "note", 1), ("task", "note", 2)]
+        assert sorted(found) == said
 
 
 @pytest.mark.parametrize("schema", [MessagesState, DeltaState])

@@ -85,8 +85,11 @@ class SQLiteCheckpoints(CheckpointReading):
             row = (new.key, new.ns, number, new.id, new.parent, start, stop, new.run, new.expires, new.metadata, body)
             put_checkpoint(db, *row)
             self._shortening.note((new.key, new.ns, new.id), refs.values(), Row(row[:3], new.skeleton, refs))
+            wrote: set[str] = set()  # a task may have written twice: what it wrote first is there then
             for one in writes:
-                self._write(db, (new.key, new.ns, new.id), number, one, known=True, look=own is not None)
+                look = own is not None or one.task in wrote
+                self._write(db, (new.key, new.ns, new.id), number, one, known=True, look=look)
+                wrote.add(one.task)
             return lists, placing.thread.created
 
     def _fence(self, db: apsw.Connection, new: NewCheckpoint) -> tuple[ThreadRow, float]:
