@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
+from types import SimpleNamespace
 
 import apsw
 import pytest
@@ -26,7 +28,7 @@ from langgraph.graph import MessagesState
 import novelo
 from graphs import DeltaState, config, echo, line, opened, say, texts
 from novelo.errors import ConcurrentTurnError, InvalidSpec, SchemaTooNew, StorageCorrupt, ThreadErased
-from novelo.integrations.langgraph import NoveloSaver
+from novelo.integrations.langgraph import NoveloSaver, writing
 from novelo.integrations.langgraph.codec import strict
 from novelo.stores.sqlite.rows import over
 
@@ -461,6 +463,31 @@ def test_a_task_that_wrote_twice_before_its_checkpoint_is_there_keeps_both(path)
         found = saver.get_tuple(config()).pending_writes
         said = [("other", "note", 3), ("task", "__interrupt__", ["ok?"]), ("task", "note", 1), ("task", "note", 2)]
         assert sorted(found) == said
+
+
+@pytest.mark.parametrize("loser", [0, 1])
+def test_who_lost_a_thread_is_told_after_a_short_pause(path, monkeypatch, loser):
+    """Of two savers the slower one gets the typed error, after one pause of 50 ms at most; then it may run again."""
+    pauses, real = [], writing.time.sleep
+    kept = SimpleNamespace(time=writing.time.time, sleep=lambda seconds: (pauses.append(seconds), real(seconds)))
+    monkeypatch.setattr(writing, "time", kept)
+    with opened(path) as first, opened(path) as second:
+        savers = [first, second]
+        slow, quick = savers[loser], savers[1 - loser]
+        say(echo(first), "one")
+        early = quick.get_tuple(config())  # an id that nobody named: no branch is meant
+        held = {**early.checkpoint, "id": empty_checkpoint()["id"]}
+        base = {"configurable": {**early.config["configurable"], "checkpoint_id": str(early.checkpoint["id"])}}
+        say(echo(quick), "two")
+        assert pauses == []
+        began = time.monotonic()
+        with pytest.raises(ConcurrentTurnError) as told:
+            slow.put(base, held, {"source": "loop", "step": 9, "parents": {}}, {})
+        assert time.monotonic() - began < 30
+        assert len(pauses) == 1 and 0 <= pauses[0] <= 0.05
+        assert told.value.newest == quick.get_tuple(config()).checkpoint["id"]
+        assert texts(say(echo(slow), "again")["messages"])[-2:] == ["again", "echo 5: again"]
+        assert len(pauses) == 1
 
 
 @pytest.mark.parametrize("schema", [MessagesState, DeltaState])
