@@ -301,7 +301,7 @@ class Documents:
             check_model(row, self.embedder.name, vectors.shape[1])  # some know their size by their first vector only
             matrix = self.memory.indexes.matrix(self._store, row)
             weights = [weight for _, weight in asked]
-            ranked = matrix.search(vectors, weights, matches.scores, 2 * limit, matches.rest, matches.share)
+            ranked = matrix.search(vectors, weights, matches.scores, 2 * limit, matches.rest, matches.share, row.chunks)
             found = [(one.number, {"score": one.score, "keyword": one.keyword, "cosine": one.cosine}) for one in ranked]
             most = max(weight for _, weight in asked)
             strongest = [n for n, (_, weight) in enumerate(asked) if weight == most]

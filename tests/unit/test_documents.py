@@ -254,6 +254,17 @@ def test_vectors_are_those_of_what_is_there(memory, meaning):
     assert docs.search("frete") == []
 
 
+def test_few_vectors_do_not_push_words_aside(memory, meaning):
+    """While few passages have a vector, one that the words found stays before one that only happens to have one."""
+    docs = memory.documents(embedder=meaning)
+    docs.add([{"text": "Aceitamos dinheiro e pix.", "source": "early"}, *(f"Nota {i}." for i in range(3))])
+    assert memory.indexes.wait(20)
+    docs.add([f"Outra coisa {i}." for i in range(60)], vectors="later")
+    docs.add([f"Pagar no balcão {i}." for i in range(6)], vectors="later")
+    assert docs.row.vectors == 4
+    assert all(text.startswith("Pagar") for text in texts(docs.search("pagar")))
+
+
 def test_vectors_come_behind(memory, meaning):
     """`ingest` returns before the vectors are made; they come in a thread, also those of what came meanwhile."""
     gate, inner = threading.Event(), meaning.passages

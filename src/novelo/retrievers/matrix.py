@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from novelo.retrievers.base import Vectors
-from novelo.retrievers.fusion import fused
+from novelo.retrievers.fusion import KEYWORD, VECTOR, fused
 from novelo.retrievers.vectors import Space, unpacked
 
 
@@ -91,6 +91,7 @@ class Matrix:
         limit: int,
         rest: Mapping[int, float] | None = None,
         share: float = 1.0,
+        of: int = 0,
     ) -> list[Ranked]:
         """The best chunks by words and by meaning.
 
@@ -100,12 +101,15 @@ class Matrix:
                 of an average chunk.
             limit: how many.
             rest: the same of more chunks, each to be multiplied with `share`; `keyword` goes before it.
+            of: chunks that there are. While few of them have a vector, meaning counts that much less: what has one must
+                not pass what the words found.
         """
         cosines = self.space.near(queries, weights)
         words, bare = self._by_words(keyword, rest or {}, share)
         mean = float(cosines.mean()) if len(cosines) else 0.0
         near = np.concatenate([cosines, np.full(len(bare), mean, np.float32)])
-        total = fused(words, near)
+        have = min(1.0, len(self) / of) if of else 1.0
+        total = fused(words, near, (KEYWORD, VECTOR * have))
         best = (
             np.argpartition(-total, min(limit, len(total)) - 1)[:limit] if len(total) > limit else np.arange(len(total))
         )
