@@ -99,7 +99,10 @@ class Search:
     def __call__(self, queries: Any, way: str) -> list[dict[str, Any]]:
         """Passages, the best first, one of each document."""
         found = self._docs.search(queries, limit=DEEP, keyword_only=way == "keyword")
-        return list({p["source"]: p for p in reversed(found)}.values())[::-1]
+        best: dict[str, dict[str, Any]] = {}
+        for passage in found:
+            best.setdefault(passage["source"], passage)
+        return list(best.values())
 
 
 def condensed(asked: Asked, model: Any) -> Any:
