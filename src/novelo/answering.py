@@ -31,6 +31,7 @@ from novelo.messages import Message
 from novelo.passages import Passage, cited, fuse, passage_of
 from novelo.retrieval import (
     ANSWER,
+    HISTORY,
     NOT_FOUND,
     Answered,
     Condensed,
@@ -46,7 +47,6 @@ from novelo.retrieval import (
 if TYPE_CHECKING:
     from novelo.turn import LiveTurn
 
-HISTORY = "window:6turns"  # what the rewriting model reads
 LIMIT = 5  # passages
 READ_BEFORE = 4  # more of them that are looked at, since the user may have read some in the answers before
 LOOKED_BACK = 5  # turns in which the passages of a former answer are looked for

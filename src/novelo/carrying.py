@@ -5,7 +5,7 @@ with a weight:
 
     1      the question
     0.2    the user's question before it, 0.06 the one before that, ...; the first one 0.3, for it names the subject
-    0.25   the telling words of the newest reply, half of that for each older one, for three replies
+    0.28   the telling words of the newest reply, half of that for each older one, for three replies
     0.1    the names in those replies, halved likewise
 
 A search adds up the scores of all (`retrievers/`): rare words of the former turns weigh more than common ones, as in
@@ -37,7 +37,7 @@ P = TypeVar("P", bound="dict[str, Any]")
 
 FIRST = 0.3  # weight of the thread's first question
 LAST, FADES = 0.2, 0.3  # of the newest question before this one, and what is left of it a question further back
-REPLY, NAMES = 0.25, 0.1  # of the newest reply's words, and of the names in it once more
+REPLY, NAMES = 0.28, 0.1  # of the newest reply's words, and of the names in it once more
 REPLY_FADES = 0.5  # what is left of both a reply further back
 OWN_WORDS, BESIDE = 0.3, 0.5  # the user's words beside a rewritten question, and of the weights of former turns
 REPLIES, QUESTIONS = 3, 4  # how far back is looked, the first question apart

@@ -58,6 +58,7 @@ __all__ = [
     "with_passages",
 ]
 
+HISTORY = "ends:first=1,last=6turns"  # the first exchange names the subject, the newest ones what is asked of it
 MESSAGE_LONGEST = 2000  # characters of one message that the rewriting model reads
 CONDENSE_TOKENS = 400  # of its answer, at most
 
@@ -146,7 +147,7 @@ def condense(
     history: Sequence[Any],
     question: Any,
     *,
-    policy: Any = "window:6turns",
+    policy: Any = HISTORY,
     counter: Any = "estimate",
     summary: Summary | None = None,
     may_see: Iterable[str] | None = None,
@@ -164,7 +165,7 @@ def condense(
     Args:
         history: n messages in any form, oldest first, without the question.
         question: a text, or a message.
-        policy: what of the history the model reads, and what is masked there.
+        policy: what of the history is read, and what is masked there.
         summary: what stands for the older part, for a policy that summarizes.
         may_see: names of users; in a shared room only turns of theirs (and of nobody by name) are read.
         alone: tells questions that plainly need no rewriting; None asks for every follow-up.
