@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import builtins
 import json
+import random
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -42,7 +43,7 @@ from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
 from novelo.aio import threaded
 from novelo.connect import checkpoints, open_memory
-from novelo.errors import InvalidSpec, StorageCorrupt
+from novelo.errors import ConcurrentTurnError, InvalidSpec, StorageCorrupt
 from novelo.integrations.langgraph.awaited import Awaited
 from novelo.integrations.langgraph.codec import Codec, strict
 from novelo.integrations.langgraph.copies import Line, Pristine, Recent, Shelf, Talks
@@ -67,6 +68,7 @@ from novelo.stores.checkpoints import (
 
 MAIN = ("messages", "__root__")  # channels whose messages are the transcript's
 CACHED_MESSAGES = 20_000
+PAUSE_S = 0.05  # how long a run that lost its thread to another one waits at most before it says so
 WAITING = 1_000  # checkpoints whose writes may wait for them at once
 KEY_SIGNS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
 _INPUT = ", __start__"  # how the path of the task ends that hands a run its input
@@ -228,7 +230,13 @@ class NoveloSaver(Awaited):
         place = self._place(config)
         if self.ttl is not None and place.id is None:
             self._end(place)
-        self._with_places(place.key, lambda talks: self._put(place, config, checkpoint, metadata, new_versions, talks))
+        try:
+            self._with_places(
+                place.key, lambda talks: self._put(place, config, checkpoint, metadata, new_versions, talks)
+            )
+        except ConcurrentTurnError:  # who tries again at once stops the run that was faster: of two none would end
+            time.sleep(random.uniform(0, PAUSE_S))  # noqa: S311
+            raise
         return _config(place, checkpoint["id"])
 
     def _end(self, place: _Place) -> None:
