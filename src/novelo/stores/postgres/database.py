@@ -260,9 +260,7 @@ def _check(connection: psycopg.Connection[Any]) -> None:
     A line that is cut says nothing, and is asked after a while.
     """
     socket = connection.fileno()
-    if select.select([socket], [], [], 0)[0]:
-        psycopg_pool.ConnectionPool.check_connection(connection)
-    elif time.monotonic() - getattr(connection, "_novelo_used", 0.0) > LOOK_S:
+    if select.select([socket], [], [], 0)[0] or time.monotonic() - getattr(connection, "_novelo_used", 0.0) > LOOK_S:
         psycopg_pool.ConnectionPool.check_connection(connection)
     connection._novelo_used = time.monotonic()  # type: ignore[attr-defined]
 

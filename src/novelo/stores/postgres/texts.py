@@ -19,15 +19,34 @@ from novelo.stores.sql import statements
 
 PACKAGE = "novelo.stores.postgres"
 FILES = ("queries.sql", "checkpoints.sql", "documents.sql")
-TABLES = (
-    "meta threads entries turns calls pins hidden summaries work checkpoints checkpoint_writes checkpoint_values"
-    " collections sources chunks chunk_vectors erasures search vectors"
-).split()
+TABLES = [
+    "meta",
+    "threads",
+    "entries",
+    "turns",
+    "calls",
+    "pins",
+    "hidden",
+    "summaries",
+    "work",
+    "checkpoints",
+    "checkpoint_writes",
+    "checkpoint_values",
+    "collections",
+    "sources",
+    "chunks",
+    "chunk_vectors",
+    "erasures",
+    "search",
+    "vectors",
+]
 _TABLE = re.compile(rf"\b((?:FROM|JOIN|INTO|UPDATE|CREATE TABLE|INDEX \w+ ON|ALTER TABLE) +)({'|'.join(TABLES)})\b")
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _ARGUMENT = re.compile(r"\$(\d+)")
 # What SQLite does and this store need not: it has no seals made by statements, and nothing is left over of an erasure.
-NOTHING = frozenset(["reseal", "left_over", "is_left_over", "any_left_over", "none_left_over", "seal_chunk", "unindex_chunk"])
+NOTHING = frozenset(
+    ["reseal", "left_over", "is_left_over", "any_left_over", "none_left_over", "seal_chunk", "unindex_chunk"]
+)
 LOCKED = {"thread": "thread_locked", "collection": "collection_locked"}  # in a transaction that writes
 LONGEST = 400  # bytes of a word; PostgreSQL takes less than 2048
 KEPT = 64  # characters that stay of a longer one, before a hash of the whole

@@ -21,7 +21,7 @@ import apsw
 from novelo.errors import StorageCorrupt, StorageFull, StorageReadOnly, StorageUnavailable, StoreError
 from novelo.stores.sqlite import files
 from novelo.stores.sqlite.migrations import bring_up
-from novelo.stores.sqlite.rows import over
+from novelo.stores.tables.rows import over
 
 T = TypeVar("T")
 BUSY_S = 30.0  # how long a write waits for writers of other processes before it gives up

@@ -43,7 +43,9 @@ def schema_version(connection: psycopg.Connection[Any], schema: str) -> int:
     ).fetchone()
     if row is None or not row[1]:
         if row is not None and row[2]:
-            raise StorageCorrupt(f"the schema {schema!r} holds tables of another program: name another one, ?schema=...")
+            raise StorageCorrupt(
+                f"the schema {schema!r} holds tables of another program: name another one, ?schema=..."
+            )
         return 0
     found = connection.execute(in_schema("SELECT number FROM meta WHERE name = 'schema'", schema)).fetchall()
     if len(found) != 1 or not isinstance(found[0][0], int) or found[0][0] < 1:
@@ -98,7 +100,9 @@ def create(connection: psycopg.Connection[Any], schema: str) -> None:
         connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
     connection.execute(in_schema(resources.files(PACKAGE).joinpath("schema.sql").read_text("utf-8"), schema))
     secret = sealed(SECRET, "secret", os.urandom(32))
-    connection.execute(in_schema("INSERT INTO meta VALUES ('schema', %s, NULL), ('secret', NULL, %s)", schema), (SCHEMA, secret))
+    connection.execute(
+        in_schema("INSERT INTO meta VALUES ('schema', %s, NULL), ('secret', NULL, %s)", schema), (SCHEMA, secret)
+    )
 
 
 def secret_of(connection: psycopg.Connection[Any], schema: str) -> bytes:

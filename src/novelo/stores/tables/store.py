@@ -16,11 +16,11 @@ import msgspec
 from novelo.errors import KeyConflict, TurnClosed, UnknownEntry
 from novelo.stores.base import Begun, Busy, Close, Lease, NewEntry, ThreadRow, TurnRow, Work
 from novelo.stores.rules import checked_key, clamped, held, lost, takes_over, tokens_of
-from novelo.stores.sqlite.changes import data
-from novelo.stores.sqlite.documents import SQLiteDocuments
-from novelo.stores.sqlite.facts import Q, thread_row, turn_row
-from novelo.stores.sqlite.forks import Forks
-from novelo.stores.sqlite.rows import from_row, sealed, to_row, unsealed
+from novelo.stores.tables.changes import data
+from novelo.stores.tables.documents import SQLiteDocuments
+from novelo.stores.tables.facts import Q, thread_row, turn_row
+from novelo.stores.tables.forks import Forks
+from novelo.stores.tables.rows import from_row, sealed, to_row, unsealed
 from novelo.usage import Call
 
 

@@ -7,10 +7,10 @@ import apsw
 from novelo.errors import ConcurrentTurnError, ThreadErased
 from novelo.stores.checkpoints import NewCheckpoint, Runs, Talk, runs_of
 from novelo.stores.rules import merged, without
-from novelo.stores.sqlite.checkpoint_reading import CheckpointReading
-from novelo.stores.sqlite.checkpoint_rows import Q, read_checkpoint
-from novelo.stores.sqlite.facts import thread_row
-from novelo.stores.sqlite.placing import Placing
+from novelo.stores.tables.checkpoint_reading import CheckpointReading
+from novelo.stores.tables.checkpoint_rows import Q, read_checkpoint
+from novelo.stores.tables.facts import thread_row
+from novelo.stores.tables.placing import Placing
 
 
 def parent_of(db: apsw.Connection, new: NewCheckpoint) -> int:

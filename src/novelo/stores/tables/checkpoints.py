@@ -27,10 +27,10 @@ from novelo.stores.checkpoints import (
     hash_of,
     runs_of,
 )
-from novelo.stores.sqlite import checkpoint_removing
-from novelo.stores.sqlite.checkpoint_lines import branch, joined_span, parent_of, show
-from novelo.stores.sqlite.checkpoint_reading import CheckpointReading
-from novelo.stores.sqlite.checkpoint_rows import (
+from novelo.stores.tables import checkpoint_removing
+from novelo.stores.tables.checkpoint_lines import branch, joined_span, parent_of, show
+from novelo.stores.tables.checkpoint_reading import CheckpointReading
+from novelo.stores.tables.checkpoint_rows import (
     Q,
     body_of,
     put_checkpoint,
@@ -39,10 +39,10 @@ from novelo.stores.sqlite.checkpoint_rows import (
     read_written,
     written_body,
 )
-from novelo.stores.sqlite.checkpoint_shortening import Row, Shortening, Task
-from novelo.stores.sqlite.checkpoint_values import keep_list
-from novelo.stores.sqlite.placing import Placing
-from novelo.stores.sqlite.store import SQLiteStore
+from novelo.stores.tables.checkpoint_shortening import Row, Shortening, Task
+from novelo.stores.tables.checkpoint_values import keep_list
+from novelo.stores.tables.placing import Placing
+from novelo.stores.tables.store import SQLiteStore
 
 
 class SQLiteCheckpoints(CheckpointReading):

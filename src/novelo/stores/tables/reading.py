@@ -14,11 +14,11 @@ from novelo.stores import search as words_of
 from novelo.stores.base import Found, Hit, StoredEntry, ThreadRow, TurnRow
 from novelo.stores.rules import storable, thread_key
 from novelo.stores.sqlite.database import Database, translated
-from novelo.stores.sqlite.facts import Q, pinned, read_call, read_thread, thread_row, turn_row
 from novelo.stores.sqlite.index import Index
 from novelo.stores.sqlite.migrations import secret_of
-from novelo.stores.sqlite.rows import from_row
-from novelo.stores.sqlite.walk import Walk
+from novelo.stores.tables.facts import Q, pinned, read_call, read_thread, thread_row, turn_row
+from novelo.stores.tables.rows import from_row
+from novelo.stores.tables.walk import Walk
 from novelo.usage import Call
 
 

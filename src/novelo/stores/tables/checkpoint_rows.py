@@ -12,7 +12,7 @@ from novelo.messages import Message
 from novelo.stores.checkpoints import GONE, Checkpoint, Inline, Ref, Written
 from novelo.stores.sql import statements
 from novelo.stores.sqlite.migrations import PACKAGE
-from novelo.stores.sqlite.rows import over, verify
+from novelo.stores.tables.rows import over, verify
 
 Q = statements(PACKAGE, "checkpoints.sql")
 FORMAT = 1  # the first byte of a body

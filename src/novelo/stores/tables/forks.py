@@ -9,12 +9,12 @@ import msgspec
 
 from novelo.errors import InvalidSpec, StorageFull, StoreError, ThreadErased, UnknownEntry
 from novelo.stores.base import Receipt, ThreadRow
-from novelo.stores.sqlite.changes import PLACES, Changes, facts_of, json_text, left_over
-from novelo.stores.sqlite.checkpoint_rows import forget, has_checkpoints
 from novelo.stores.sqlite.database import Database
-from novelo.stores.sqlite.facts import Q, pinned, thread_row
-from novelo.stores.sqlite.rows import Facts, from_row, seal, sealed
-from novelo.stores.sqlite.walk import hidden_between
+from novelo.stores.tables.changes import PLACES, Changes, facts_of, json_text, left_over
+from novelo.stores.tables.checkpoint_rows import forget, has_checkpoints
+from novelo.stores.tables.facts import Q, pinned, thread_row
+from novelo.stores.tables.rows import Facts, from_row, seal, sealed
+from novelo.stores.tables.walk import hidden_between
 from novelo.summaries import inherited
 
 FIRST_PIECE, PIECE = 4, 256  # rows that go at once where the disk is full; fewer if that is too much, down to one

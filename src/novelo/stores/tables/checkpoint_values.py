@@ -8,8 +8,8 @@ from itertools import takewhile
 import apsw
 
 from novelo.stores.checkpoints import Blob, LongList, Ref, runs_of
-from novelo.stores.sqlite.checkpoint_reading import CheckpointReading
-from novelo.stores.sqlite.checkpoint_rows import ENCODE, Q
+from novelo.stores.tables.checkpoint_reading import CheckpointReading
+from novelo.stores.tables.checkpoint_rows import ENCODE, Q
 
 LIST_TYPE = "list"
 MAX_DEPTH = 64  # of long lists that stand on each other

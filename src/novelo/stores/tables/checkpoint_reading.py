@@ -24,10 +24,10 @@ from novelo.stores.checkpoints import (
     runs_of,
     unrolled,
 )
-from novelo.stores.sqlite.checkpoint_rows import Q, read_checkpoint, read_written
-from novelo.stores.sqlite.facts import thread_row
-from novelo.stores.sqlite.rows import verify
-from novelo.stores.sqlite.store import SQLiteStore
+from novelo.stores.tables.checkpoint_rows import Q, read_checkpoint, read_written
+from novelo.stores.tables.facts import thread_row
+from novelo.stores.tables.rows import verify
+from novelo.stores.tables.store import SQLiteStore
 
 CUT = "cut:"  # before the type of a value whose texts stand in the transcript
 _PIECES = msgspec.msgpack.Decoder(list[bytes | int])

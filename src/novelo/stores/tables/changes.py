@@ -23,11 +23,11 @@ from novelo.stores.rules import (
     without,
     without_quotes,
 )
-from novelo.stores.sqlite.checkpoint_rows import forget
-from novelo.stores.sqlite.facts import Q, thread_row
-from novelo.stores.sqlite.recall import Recalled
-from novelo.stores.sqlite.rows import Facts, from_row, seal, sealed, to_row, unsealed
-from novelo.stores.sqlite.walk import hidden_between
+from novelo.stores.tables.checkpoint_rows import forget
+from novelo.stores.tables.facts import Q, thread_row
+from novelo.stores.tables.recall import Recalled
+from novelo.stores.tables.rows import Facts, from_row, seal, sealed, to_row, unsealed
+from novelo.stores.tables.walk import hidden_between
 
 LATELY = (5000, 60.0)  # how many, and for how many seconds: a graph's background writes come within moments
 PLACES = {

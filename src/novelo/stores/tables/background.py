@@ -12,10 +12,10 @@ import msgspec
 from novelo.errors import StorageCorrupt
 from novelo.stores.base import PARKED, Base, Job, Lease, ThreadRow, Work
 from novelo.stores.rules import LATE_S, free_job, storable
-from novelo.stores.sqlite.facts import Q, read_call, spent_of, thread_row
-from novelo.stores.sqlite.reading import Reading
-from novelo.stores.sqlite.rows import over, sealed, unsealed
-from novelo.stores.sqlite.walk import hidden_between
+from novelo.stores.tables.facts import Q, read_call, spent_of, thread_row
+from novelo.stores.tables.reading import Reading
+from novelo.stores.tables.rows import over, sealed, unsealed
+from novelo.stores.tables.walk import hidden_between
 from novelo.summaries import Summary
 from novelo.usage import Call, Spent
 

@@ -17,13 +17,13 @@ from novelo.stores.checkpoints import (
     Said,
 )
 from novelo.stores.rules import held, merged
-from novelo.stores.sqlite.checkpoint_reading import CheckpointReading
-from novelo.stores.sqlite.checkpoint_rows import Q, read_checkpoint
-from novelo.stores.sqlite.checkpoint_values import keep
-from novelo.stores.sqlite.facts import Q as THREADS
-from novelo.stores.sqlite.facts import thread_row
-from novelo.stores.sqlite.rows import from_row
-from novelo.stores.sqlite.walk import hidden_between
+from novelo.stores.tables.checkpoint_reading import CheckpointReading
+from novelo.stores.tables.checkpoint_rows import Q, read_checkpoint
+from novelo.stores.tables.checkpoint_values import keep
+from novelo.stores.tables.facts import Q as THREADS
+from novelo.stores.tables.facts import thread_row
+from novelo.stores.tables.rows import from_row
+from novelo.stores.tables.walk import hidden_between
 
 
 class Placing:

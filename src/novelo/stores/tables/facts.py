@@ -12,7 +12,7 @@ from novelo.errors import StorageCorrupt
 from novelo.stores.base import ThreadRow, TurnRow
 from novelo.stores.sql import statements
 from novelo.stores.sqlite.migrations import PACKAGE
-from novelo.stores.sqlite.rows import Facts, unsealed, verify
+from novelo.stores.tables.rows import Facts, unsealed, verify
 from novelo.usage import Call, Spent
 
 Q = statements(PACKAGE)

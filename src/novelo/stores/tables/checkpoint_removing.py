@@ -10,11 +10,11 @@ import msgspec
 from novelo.stores.base import ThreadRow
 from novelo.stores.checkpoints import Checkpoint, Kept, LongList, Places, Ref, unrolled
 from novelo.stores.rules import storable
-from novelo.stores.sqlite.checkpoint_reading import CheckpointReading
-from novelo.stores.sqlite.checkpoint_rows import Q, put_checkpoint, put_written, read_checkpoint, read_written
-from novelo.stores.sqlite.facts import Q as THREADS
-from novelo.stores.sqlite.facts import thread_row
-from novelo.stores.sqlite.rows import verify
+from novelo.stores.tables.checkpoint_reading import CheckpointReading
+from novelo.stores.tables.checkpoint_rows import Q, put_checkpoint, put_written, read_checkpoint, read_written
+from novelo.stores.tables.facts import Q as THREADS
+from novelo.stores.tables.facts import thread_row
+from novelo.stores.tables.rows import verify
 
 
 def delete_runs(reading: CheckpointReading, runs: Sequence[str], owner: str | None) -> int:

@@ -35,7 +35,7 @@ from novelo.stores.rules import storable, thread_key
 from novelo.stores.sql import statements
 from novelo.stores.sqlite.database import Database
 from novelo.stores.sqlite.migrations import PACKAGE
-from novelo.stores.sqlite.rows import over
+from novelo.stores.tables.rows import over
 
 Q = statements(PACKAGE, "documents.sql")
 RECEIPT = statements(PACKAGE)["receipt"]

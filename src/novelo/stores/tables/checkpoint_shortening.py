@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import apsw
 
 from novelo.stores.checkpoints import INLINE_BYTES, ONCE_BYTES, Blob, Cut, Inline, Kept, NewCheckpoint, Ref, hash_of
-from novelo.stores.sqlite.checkpoint_reading import CUT
-from novelo.stores.sqlite.checkpoint_rows import ENCODE, Q, body_of, put_written, written_body
-from novelo.stores.sqlite.checkpoint_values import keep
-from novelo.stores.sqlite.placing import Placing
+from novelo.stores.tables.checkpoint_reading import CUT
+from novelo.stores.tables.checkpoint_rows import ENCODE, Q, body_of, put_written, written_body
+from novelo.stores.tables.checkpoint_values import keep
+from novelo.stores.tables.placing import Placing
 
 WORTH = 24  # characters of a text that is worth it
 RAW, RAW_BYTES = 256, 1 << 16  # checkpoints whose values may still be shortened; larger values are not

@@ -11,8 +11,8 @@ from novelo.errors import StorageCorrupt, ThreadErased
 from novelo.stores.base import StoredEntry, ThreadRow
 from novelo.stores.rules import checked_positions, storable
 from novelo.stores.sqlite.database import Database
-from novelo.stores.sqlite.facts import Q, thread_row
-from novelo.stores.sqlite.rows import from_row, verify
+from novelo.stores.tables.facts import Q, thread_row
+from novelo.stores.tables.rows import from_row, verify
 
 Ranges = list[tuple[int, int]]
 

@@ -13,9 +13,9 @@ import apsw
 
 from novelo.stores.base import VECTOR_REACH, Base, ThreadRow
 from novelo.stores.rules import storable
-from novelo.stores.sqlite.background import Background, hidden_below
-from novelo.stores.sqlite.facts import Q, thread_row
-from novelo.stores.sqlite.walk import shown_below
+from novelo.stores.tables.background import Background, hidden_below
+from novelo.stores.tables.facts import Q, thread_row
+from novelo.stores.tables.walk import shown_below
 
 
 class Recalled(Background):
