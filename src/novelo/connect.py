@@ -52,13 +52,13 @@ def checkpoints(store: Store) -> CheckpointStore:
     Raises:
         InvalidSpec: a store that keeps none.
     """
-    from novelo.stores.sqlite import SQLiteStore
+    from novelo.stores.tables.store import TableStore
 
-    if not isinstance(store, SQLiteStore):
-        raise InvalidSpec(f"a {type(store).__name__} keeps no checkpoints: open sqlite:///file.db, or sqlite://")
-    from novelo.stores.tables.checkpoints import SQLiteCheckpoints
+    if not isinstance(store, TableStore):
+        raise InvalidSpec(f"a {type(store).__name__} keeps no checkpoints: open sqlite:///file.db, or postgresql://...")
+    from novelo.stores.tables.checkpoints import TableCheckpoints
 
-    return SQLiteCheckpoints(store)
+    return TableCheckpoints(store)
 
 
 def open_memory(

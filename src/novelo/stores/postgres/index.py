@@ -30,7 +30,7 @@ class Index:
         if self.on and words and position < POSITIONS:
             db.run("index_entry", (key, position, [self._owner_word(owner), *lexemes(words)]))
 
-    def take_in(self, database: object) -> None:
+    def caught_up(self, database: object) -> None:
         """Rows do not wait here."""
 
     def remove(self, db: Session, key: bytes, positions: Collection[int] | None = None, most: int | None = None) -> int:

@@ -1,4 +1,4 @@
-"""The SQLite store: the turn protocol. Reading stands in `reading.py`, what else changes a thread in `changes.py`.
+"""The store over tables: the turn protocol. Reading stands in `reading.py`, what else changes a thread in `changes.py`.
 
 A plain turn is two transactions: `begin` writes the question, `append` the answer with everything that goes with it.
 Between them no transaction is open and no connection held, however long the model takes.
@@ -10,27 +10,27 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-import apsw
 import msgspec
 
 from novelo.errors import KeyConflict, TurnClosed, UnknownEntry
 from novelo.stores.base import Begun, Busy, Close, Lease, NewEntry, ThreadRow, TurnRow, Work
 from novelo.stores.rules import checked_key, clamped, held, lost, takes_over, tokens_of
 from novelo.stores.tables.changes import data
-from novelo.stores.tables.documents import SQLiteDocuments
-from novelo.stores.tables.facts import Q, thread_row, turn_row
+from novelo.stores.tables.connection import Connection
+from novelo.stores.tables.documents import TableDocuments
+from novelo.stores.tables.facts import thread_row, turn_row
 from novelo.stores.tables.forks import Forks
 from novelo.stores.tables.rows import from_row, sealed, to_row, unsealed
 from novelo.usage import Call
 
 
-class SQLiteStore(Forks):
-    """Threads in one SQLite file; see `stores/base.py` for what each method promises."""
+class TableStore(Forks):
+    """Threads in the tables of one database; see `stores/base.py` for what each method promises."""
 
     @cached_property
-    def documents(self) -> SQLiteDocuments:
-        """Collections of documents, in the same file."""
-        return SQLiteDocuments(self.database, self._secret)
+    def documents(self) -> TableDocuments:
+        """Collections of documents, in the same database."""
+        return TableDocuments(self.database, self._secret)
 
     # ------------------------------------------------------------------------------------------ the turn protocol
     def begin(
@@ -71,10 +71,10 @@ class SQLiteStore(Forks):
                 thread, _, _ = self._ensure(db, key, names, lease.now)
             return self._take(db, thread, state, question, lease, idempotency, earlier)
 
-    def _turn_of(self, db: apsw.Connection, key: bytes, idempotency: tuple[str, bytes] | None) -> TurnRow | None:
+    def _turn_of(self, db: Connection, key: bytes, idempotency: tuple[str, bytes] | None) -> TurnRow | None:
         if idempotency is None:
             return None
-        row = next(iter(db.execute(Q["turn_by_key"], (key, idempotency[0]))), None)
+        row = next(iter(db.run("turn_by_key", (key, idempotency[0]))), None)
         if row is None:
             return None
         if row[7] != idempotency[1]:
@@ -83,26 +83,24 @@ class SQLiteStore(Forks):
             )
         return turn_row(key, row)
 
-    def _interrupt(self, db: apsw.Connection, thread: ThreadRow, now: float, but: int | None) -> ThreadRow:
+    def _interrupt(self, db: Connection, thread: ThreadRow, now: float, but: int | None) -> ThreadRow:
         """Close the turn of a writer that is gone; what it had streamed joins the transcript, marked partial."""
         first = thread.open_turn
         if first is None:
             return thread
-        row = next(iter(db.execute(Q["draft"], (thread.key, first))), None)
+        row = next(iter(db.run("draft", (thread.key, first))), None)
         if row is not None and row[0]:
             draft = msgspec.json.decode(unsealed(thread.key, "draft", row[0]), type=NewEntry)
             self._add_rows(db, thread, [draft], now)
-            db.execute(Q["close_turn"], (thread.key, first, thread.head, "open", None))
+            db.run("close_turn", (thread.key, first, thread.head, "open", None))
             found = thread_row(db, thread.key)
             assert found is not None
             thread = found[0]
         if first != but:
-            db.execute(Q["interrupt_turn"], (thread.key, first))
+            db.run("interrupt_turn", (thread.key, first))
         return thread
 
-    def _retake(
-        self, db: apsw.Connection, thread: ThreadRow, turn: TurnRow, state: dict[str, Any], lease: Lease
-    ) -> Begun:
+    def _retake(self, db: Connection, thread: ThreadRow, turn: TurnRow, state: dict[str, Any], lease: Lease) -> Begun:
         """A turn goes on where it stopped; an answer that was cut off makes way for the next one."""
         cut = turn.last
         while cut > turn.first and self._is_partial(db, thread.key, cut):
@@ -110,13 +108,13 @@ class SQLiteStore(Forks):
         self._hide(db, thread.key, clamped([(cut + 1, turn.last + 1)], thread.head), lease.now)
         until = lease.now + lease.ttl_s
         values = (thread.key, lease.holder, until, lease.ttl_s, turn.first, lease.now, turn.status == "new")
-        epoch, number = next(iter(db.execute(Q["retake"], values)))
-        db.execute(Q["reseal"], (thread.key,))
+        epoch, number = next(iter(db.run("retake", values)))
+        db.run("reseal", (thread.key,))
         if turn.status == "new":
             turn = msgspec.structs.replace(turn, number=number)
-            db.execute(Q["new_turn"], (thread.key, turn.first, epoch, int(lease.now * 1000), None, None, number))
+            db.run("new_turn", (thread.key, turn.first, epoch, int(lease.now * 1000), None, None, number))
         else:
-            db.execute(Q["reopen_turn"], (thread.key, turn.first, epoch))
+            db.run("reopen_turn", (thread.key, turn.first, epoch))
         found = thread_row(db, thread.key)
         assert found is not None
         thread = found[0]
@@ -124,7 +122,7 @@ class SQLiteStore(Forks):
 
     def _take(
         self,
-        db: apsw.Connection,
+        db: Connection,
         thread: ThreadRow,
         state: dict[str, Any],
         question: NewEntry,
@@ -137,13 +135,13 @@ class SQLiteStore(Forks):
         until = lease.now + lease.ttl_s
         new = earlier is None
         values = (key, asks, tokens_of([question]), 0, lease.holder, until, lease.ttl_s, first, lease.now, new)
-        epoch, number = next(iter(db.execute(Q["take"], values)))
+        epoch, number = next(iter(db.run("take", values)))
         if earlier is not None:
-            db.execute(Q["close_ranks"], (key, earlier.first, first))
-            db.execute(Q["move_turn"], (key, earlier.first, first, epoch, number))
+            db.run("close_ranks", (key, earlier.first, first))
+            db.run("move_turn", (key, earlier.first, first, epoch, number))
         else:
             known = idempotency or (None, None)
-            db.execute(Q["new_turn"], (key, first, epoch, int(lease.now * 1000), *known, number))
+            db.run("new_turn", (key, first, epoch, int(lease.now * 1000), *known, number))
         turns, running = thread.turns + asks, thread.running + question.tokens
         self._write(db, key, thread.owner, first, turns, running, question, lease.now)
         thread = msgspec.structs.replace(
@@ -165,7 +163,7 @@ class SQLiteStore(Forks):
 
     def _write(
         self,
-        db: apsw.Connection,
+        db: Connection,
         key: bytes,
         owner: str,
         position: int,
@@ -174,11 +172,11 @@ class SQLiteStore(Forks):
         new: NewEntry,
         now: float,
     ) -> None:
-        db.execute(Q["entry"], to_row(key, position, turn, new.message, new.tokens, running, now))
+        db.run("entry", to_row(key, position, turn, new.message, new.tokens, running, now))
         self.index.put(db, key, owner, position, new.words)
 
-    def _is_partial(self, db: apsw.Connection, key: bytes, position: int) -> bool:
-        row = next(iter(db.execute(Q["entry_at"], (key, position))), None)
+    def _is_partial(self, db: Connection, key: bytes, position: int) -> bool:
+        row = next(iter(db.run("entry_at", (key, position))), None)
         return row is not None and from_row(key, row).partial
 
     def reopen(self, key: bytes, first: int, lease: Lease, *, mode: str) -> Begun | Busy:
@@ -191,7 +189,7 @@ class SQLiteStore(Forks):
             if held(thread, ttl, lease) and not takes_over(mode):
                 return Busy(thread.holder, thread.lease_until, thread.open_turn == first)
             thread = self._interrupt(db, thread, lease.now, but=first)
-            row = next(iter(db.execute(Q["turn"], (key, first))), None)
+            row = next(iter(db.run("turn", (key, first))), None)
             turn = TurnRow(first, first, "new", created=lease.now) if row is None else turn_row(key, row)
             if turn.status == "done" or turn.last + 1 != thread.head:
                 raise TurnClosed(
@@ -199,12 +197,12 @@ class SQLiteStore(Forks):
                 )
             return self._retake(db, thread, turn, state, lease)
 
-    def _asks(self, db: apsw.Connection, thread: ThreadRow, position: int) -> bool:
+    def _asks(self, db: Connection, thread: ThreadRow, position: int) -> bool:
         """Whether a turn begins at a position, or could."""
-        if next(iter(db.execute(Q["turn"], (thread.key, position))), None) is not None:
+        if next(iter(db.run("turn", (thread.key, position))), None) is not None:
             return True
         holder = self.holder_of(db, thread, position)
-        row = next(iter(db.execute(Q["entry_at"], (holder, position))), None)
+        row = next(iter(db.run("entry_at", (holder, position))), None)
         return row is not None and position < thread.head and from_row(holder, row).role == "user"
 
     def append(
@@ -242,7 +240,8 @@ class SQLiteStore(Forks):
                 packed,
                 first,
             )
-            row = next(iter(db.execute(Q["append"], values)), None)
+            db.lock(key)
+            row = next(iter(db.run("append", values)), None)
             if row is None:
                 found = thread_row(db, key)
                 raise lost(None if found is None else found[0], key, epoch)
@@ -254,9 +253,9 @@ class SQLiteStore(Forks):
             last = position + len(entries) - 1
             if close is not None:
                 manifest = None if close.manifest is None else sealed(key, "manifest", close.manifest)
-                db.execute(Q["close_turn"], (key, first, last, close.status, manifest))
+                db.run("close_turn", (key, first, last, close.status, manifest))
             else:
-                db.execute(Q["close_turn"], (key, first, last, "open", None))
+                db.run("close_turn", (key, first, last, "open", None))
             self._note(db, key, first, calls, now)
             for one in work:
                 self._ask(db, key, one, now)
@@ -265,10 +264,10 @@ class SQLiteStore(Forks):
     def keep_draft(self, key: bytes, epoch: int, first: int, draft: NewEntry | None, lease_until: float) -> bool:
         """Renew the lease, and keep what was streamed so far, for the case that this process dies."""
         with self.database.writing() as db:
-            if next(iter(db.execute(Q["renew"], (key, epoch, lease_until, first))), None) is None:
+            if next(iter(db.run("renew", (key, epoch, lease_until, first))), None) is None:
                 return False
             if draft is not None:
-                db.execute(Q["keep_draft"], (key, first, sealed(key, "draft", msgspec.json.encode(draft))))
+                db.run("keep_draft", (key, first, sealed(key, "draft", msgspec.json.encode(draft))))
         return True
 
     def add(
@@ -287,7 +286,7 @@ class SQLiteStore(Forks):
             if held(thread, ttl, lease):
                 return Busy(thread.holder, thread.lease_until)
             thread = self._interrupt(db, thread, lease.now, but=None)
-            db.execute(Q["no_turn"], (key,))
+            db.run("no_turn", (key,))
             if hide_from is not None:
                 self._hide(db, key, clamped([(hide_from, thread.head)], thread.head), lease.now)
             return self._add_rows(db, thread, entries, lease.now, created)
@@ -298,17 +297,17 @@ class SQLiteStore(Forks):
             found = thread_row(db, key)
             if found is None or found[0].open_turn is None or held(found[0], found[2], lease):
                 return False
-            row = next(iter(db.execute(Q["turn"], (key, found[0].open_turn))), None)
+            row = next(iter(db.run("turn", (key, found[0].open_turn))), None)
             if row is None or row[3] != "open":
                 return False
             self._interrupt(db, found[0], lease.now, but=None)
-            db.execute(Q["reaped"], (key, lease.now))
-            db.execute(Q["reseal"], (key,))
+            db.run("reaped", (key, lease.now))
+            db.run("reseal", (key,))
             return True
 
     def _add_rows(
         self,
-        db: apsw.Connection,
+        db: Connection,
         thread: ThreadRow,
         entries: Sequence[NewEntry],
         now: float,
@@ -320,7 +319,7 @@ class SQLiteStore(Forks):
             while opening < len(entries) and entries[opening].message.role == "system":
                 opening += 1
         tokens = tokens_of(entries)
-        row = next(iter(db.execute(Q["add"], (thread.key, len(entries), asked, tokens, opening, now))))
+        row = next(iter(db.run("add", (thread.key, len(entries), asked, tokens, opening, now))))
         position, turns, running = row
         for i, new in enumerate(entries):
             turns += new.message.role == "user"
