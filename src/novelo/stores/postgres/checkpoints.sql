@@ -13,7 +13,7 @@ WHERE thread = $1 AND ns = $2 ORDER BY number DESC LIMIT 1;
 -- newest_id --
 -- Its number and id, and the number of the checkpoint of an id.
 SELECT number, id, (SELECT number FROM checkpoints WHERE thread = $1 AND ns = $2 AND id = $3) FROM checkpoints
-WHERE thread = $1 AND ns = $2 ORDER BY number DESC LIMIT 1;
+WHERE thread = $1 AND ns = $2 ORDER BY checkpoints.number DESC LIMIT 1;
 
 -- place_of --
 -- Where a checkpoint stands.

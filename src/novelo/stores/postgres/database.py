@@ -46,7 +46,7 @@ _SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
 class Settings:
-    """What an address says: where the server is, and which schema, waits and pool are meant. Its text has no password."""
+    """What an address says: where the server is, which schema, waits and pool are meant; shown without a password."""
 
     def __init__(self, url: str) -> None:
         """Read an address: postgresql://user:password@host:5432/database?schema=novelo&pool=10&timeout=10.
@@ -209,8 +209,8 @@ class Database:
         with self._ours(), self._connected():
             pass
         return StorageUnavailable(
-            f"all {self.settings.pool} connections of the pool were busy for {self.settings.timeout_s:g} s: try again, or "
-            "open more with ?pool="
+            f"all {self.settings.pool} connections of the pool were busy for {self.settings.timeout_s:g} s: "
+            "try again, or open more with ?pool="
         )
 
     @contextmanager
@@ -238,7 +238,7 @@ class Database:
         return work()
 
     def scrub(self) -> bool:
-        """Nothing can be done from here: what was removed goes from the files with the next VACUUM (docs/postgres.md)."""
+        """Nothing can be done from here: what was removed leaves the files with the next VACUUM (docs/postgres.md)."""
         return True
 
     def close(self) -> None:

@@ -51,7 +51,7 @@ DELETE FROM sources WHERE collection = $1 AND source = $2;
 
 -- put_chunk --
 -- A chunk; its number comes with it.
-WITH counted AS (UPDATE collections SET last = last + 1 WHERE collection = $1 RETURNING last)
+WITH counted AS (UPDATE collections SET last = last + 1 WHERE collection = $1 RETURNING (number << 36) + last AS last)
 INSERT INTO chunks (collection, number, source, place, body) SELECT $1, last, $2, $3, $4::bytea FROM counted RETURNING number;
 
 -- index_chunk --

@@ -24,12 +24,18 @@ AGAIN = {"40001", "40P01", "23505", "40003"}  # serialization, deadlock, two tha
 BROKEN = ("08", "57P01", "57P02", "57P03")  # the connection, or the server, went
 # What the server calls an error -> what we call it, and what to do.
 SAID: tuple[tuple[tuple[str, ...], type[StoreError], str], ...] = (
-    (("53100", "53200"), StorageFull, "the server's disk or memory is full: nothing was stored; free some and try again"),
+    (("53100", "53200"), StorageFull, "the server's disk or memory is full: nothing was stored; free some, try again"),
     (("25006",), StorageReadOnly, "the server takes no writes, it is a standby: open the primary's address"),
-    (("53300", "53400"), StorageUnavailable, "the server has no free connection: close some, use a pooler, or raise max_connections"),
+    (
+        ("53300", "53400"), StorageUnavailable,
+        "the server has no free connection: close some, use a pooler, or raise max_connections",
+    ),
     (("55P03",), StorageUnavailable, "another transaction kept a lock for more than {lock_s:g} s: try again"),
     (("57014",), StorageUnavailable, "the server ended a statement that took more than {lock_s:g} s: try again"),
-    (("28",), StorageUnavailable, "the server at {place} refused the name or the password: check the address and pg_hba.conf"),
+    (
+        ("28",), StorageUnavailable,
+        "the server at {place} refused the name or the password: check the address and pg_hba.conf",
+    ),
     (("3D",), StorageUnavailable, "there is no such database at {place}: create it with createdb"),
     (("42501",), StorageUnavailable, "this user may not do that: see the grants in docs/postgres.md"),
     (("42P01", "42703", "3F"), StorageCorrupt, "tables of the schema are missing or altered: restore a backup"),
@@ -38,9 +44,9 @@ SAID: tuple[tuple[tuple[str, ...], type[StoreError], str], ...] = (
 )  # fmt: skip
 # What libpq says in words alone, before a connection is there.
 WORDS: tuple[tuple[tuple[str, ...], str], ...] = (
-    (("password authentication failed", "no password supplied", "authentication failed", "no pg_hba.conf entry"), "28000"),
+    (("authentication failed", "no password supplied", "no pg_hba.conf entry"), "28000"),
     (("does not exist",), "3D000"),
-    (("too many clients", "remaining connection slots", "too many connections", "no more connections allowed"), "53300"),
+    (("too many", "remaining connection slots", "no more connections allowed"), "53300"),
 )  # fmt: skip
 
 
@@ -56,7 +62,7 @@ def translated(
     gone = state.startswith(BROKEN) or (connection is not None and bool(connection.closed))
     if gone and committing:
         return StorageUnavailable(
-            "the connection broke while a transaction was committed, which is stored or not: ask again with the same key"
+            "the connection broke while a transaction was committed, stored or not: ask again with the same key"
         )
     if gone and connection is not None:
         return Lost(f"the connection to {settings.place} broke, nothing was stored: try again")

@@ -1,7 +1,7 @@
 """The search index: one row a message, with its folded words as a tsvector and one more that says whose they are.
 
-The words are ours (`stores.search.fold`), whatever the language, and the same in every store: PostgreSQL neither cuts nor
-stems them. They stand there without places, since only whole words are asked for.
+The words are ours (`stores.search.fold`), whatever the language, and the same in every store: PostgreSQL neither cuts
+nor stems them. They stand there without places, since only whole words are asked for.
 """
 
 from __future__ import annotations

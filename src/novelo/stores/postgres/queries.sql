@@ -53,7 +53,7 @@ SELECT first, number, last, status, epoch, created, key, request, true, manifest
 -- A thread is made by its first write; under an erased one's key it begins anew, above its epochs.
 INSERT INTO threads (thread, owner, thread_id, created, updated, metadata) VALUES ($1, $2, $3, $4, $4, $5)
 ON CONFLICT (thread) DO UPDATE SET owner = $2, thread_id = $3, status = 'active', created = $4, updated = $4, metadata = $5
-WHERE status = 'erased';
+WHERE threads.status = 'erased';
 
 -- take --
 -- Open a turn: a new epoch, a lease, room for the question, and for the turn's row if it has none yet.
@@ -195,7 +195,7 @@ DELETE FROM hidden WHERE thread = $1 AND start = $2;
 
 -- mark_hidden --
 -- Whether a thread has hidden ranges, so that others need not look.
-UPDATE threads SET hidden = (SELECT count(*) FROM (SELECT 1 FROM hidden WHERE thread = $1 LIMIT 1) some), updated = $2 WHERE thread = $1;
+UPDATE threads SET hidden = (SELECT count(*) FROM (SELECT 1 FROM hidden WHERE thread = $1 LIMIT 1) AS one), updated = $2 WHERE thread = $1;
 
 -- set_facts --
 -- A thread's texts; metadata holds all of them under a seal.
@@ -215,7 +215,7 @@ DELETE FROM pins WHERE thread = $1 AND position = $2;
 
 -- mark_pinned --
 -- Whether a thread has pins, so that others need not look.
-UPDATE threads SET pinned = (SELECT count(*) FROM (SELECT 1 FROM pins WHERE thread = $1 LIMIT 1) some) WHERE thread = $1;
+UPDATE threads SET pinned = (SELECT count(*) FROM (SELECT 1 FROM pins WHERE thread = $1 LIMIT 1) AS one) WHERE thread = $1;
 
 -- turns --
 -- Turns, newest first; none of an erased thread.

@@ -7,7 +7,10 @@ from typing import Any
 
 import msgspec
 import psycopg
-from psycopg.types.numeric import Int8
+from psycopg.abc import Buffer
+from psycopg.pq import Format
+from psycopg.types.numeric import Int8BinaryDumper
+from psycopg.types.string import StrDumperUnknown, TextLoader
 
 from novelo.stores.postgres.texts import NOTHING, escaped, in_schema, texts, unescaped
 
@@ -104,40 +107,41 @@ def _holds(metadata: str, key: str, path: str, value: Any) -> bool:
 
 
 # ---------------------------------------------------------------------------------------------- values
+class _Text(StrDumperUnknown):
+    """A text without NUL."""
+
+    def dump(self, obj: str) -> Buffer | None:
+        """The bytes that are sent."""
+        return super().dump(escaped(obj))
+
+
+class _Truth(Int8BinaryDumper):
+    """1 or 0: truth is a number here."""
+
+    def dump(self, obj: Any) -> Buffer | None:
+        """The bytes that are sent."""
+        return super().dump(int(obj))
+
+
+class _Read(TextLoader):
+    """A text as it was."""
+
+    def load(self, data: Buffer) -> str:
+        """The text of the bytes that came."""
+        found = super().load(data)
+        return unescaped(found if isinstance(found, str) else bytes(found).decode())
+
+
+class _ReadBinary(_Read):
+    """The same of a row that came in binary form."""
+
+    format = Format.BINARY
+
+
 def adapt(connection: psycopg.Connection[Any]) -> None:
-    """How Python's values become PostgreSQL's, and back: truth is a number here, and texts may hold any sign."""
-    from psycopg.adapt import PyFormat
-    from psycopg.pq import Format
-
+    """How Python's values become PostgreSQL's on a connection, and back."""
     maps = connection.adapters
-    plain = maps.get_dumper(str, PyFormat.TEXT)
-
-    class Text(plain):  # type: ignore[valid-type, misc]
-        """A text without NUL."""
-
-        def dump(self, obj: str) -> Any:
-            """The bytes that are sent."""
-            return super().dump(escaped(obj))
-
-    class Truth(maps.get_dumper(Int8, PyFormat.BINARY)):  # type: ignore[misc]
-        """1 or 0."""
-
-        def dump(self, obj: bool) -> Any:
-            """The bytes that are sent."""
-            return super().dump(Int8(obj))
-
-    maps.register_dumper(str, Text)
-    maps.register_dumper(bool, Truth)
-    for kind in (Format.TEXT, Format.BINARY):
-        loader = maps.get_loader(maps.types["text"].oid, kind)
-        assert loader is not None
-
-        class Loaded(loader):  # type: ignore[valid-type, misc]
-            """A text as it was."""
-
-            def load(self, data: Any) -> str:
-                """The text of the bytes that came."""
-                return unescaped(super().load(data))
-
-        for name in ("text", "varchar"):
-            maps.register_loader(name, Loaded)
+    maps.register_dumper(str, _Text)
+    maps.register_dumper(bool, _Truth)
+    for loader in (_Read, _ReadBinary):
+        maps.register_loader("text", loader)

@@ -1,8 +1,8 @@
 """Texts for PostgreSQL: the named statements with their tables in a schema, and strings with signs that it refuses.
 
-The schema stands in the statement itself, and nowhere in the session: behind a transaction pooler the next statement may
-run on another connection. Strings of PostgreSQL hold no NUL; it is written as two signs, and so is the sign that begins
-them, so that what was stored comes back and compares as before.
+The schema stands in the statement itself, and nowhere in the session: behind a transaction pooler the next statement
+may run on another connection. Strings of PostgreSQL hold no NUL; it is written as two signs, and so is the sign that
+begins them, so that what was stored comes back and compares as before.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, LiteralString, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -19,27 +19,11 @@ from novelo.stores.sql import statements
 
 PACKAGE = "novelo.stores.postgres"
 FILES = ("queries.sql", "checkpoints.sql", "documents.sql")
-TABLES = [
-    "meta",
-    "threads",
-    "entries",
-    "turns",
-    "calls",
-    "pins",
-    "hidden",
-    "summaries",
-    "work",
-    "checkpoints",
-    "checkpoint_writes",
-    "checkpoint_values",
-    "collections",
-    "sources",
-    "chunks",
-    "chunk_vectors",
-    "erasures",
-    "search",
+TABLES = (
+    "meta", "threads", "entries", "turns", "calls", "pins", "hidden", "summaries", "work", "checkpoints",
+    "checkpoint_writes", "checkpoint_values", "collections", "sources", "chunks", "chunk_vectors", "erasures", "search",
     "vectors",
-]
+)  # fmt: skip
 _TABLE = re.compile(rf"\b((?:FROM|JOIN|INTO|UPDATE|CREATE TABLE|INDEX \w+ ON|ALTER TABLE) +)({'|'.join(TABLES)})\b")
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _ARGUMENT = re.compile(r"\$(\d+)")
@@ -56,7 +40,7 @@ SIGN = "\N{SECTION SIGN}"  # no letter or digit: no folded word holds it
 class Statement(NamedTuple):
     """A statement with its schema, how many arguments it takes, and how they are made from those that are given."""
 
-    text: LiteralString
+    text: str
     arguments: int
     adapted: Callable[[Any], Any] | None
 
@@ -72,9 +56,9 @@ def checked_schema(name: str) -> str:
     return name
 
 
-def in_schema(text: str, schema: str) -> LiteralString:
+def in_schema(text: str, schema: str) -> str:
     """Statements whose tables are those of a schema."""
-    return cast(LiteralString, _TABLE.sub(rf'\g<1>"{schema}".\g<2>', text))
+    return _TABLE.sub(rf'\g<1>"{schema}".\g<2>', text)
 
 
 @lru_cache(16)
@@ -87,7 +71,7 @@ def texts(schema: str) -> tuple[dict[str, Statement], dict[str, Statement]]:
     return reading, reading | {name: reading[locked] for name, locked in LOCKED.items()}
 
 
-def _statement(name: str, text: LiteralString) -> Statement:
+def _statement(name: str, text: str) -> Statement:
     return Statement(text, max(map(int, _ARGUMENT.findall(text)), default=0), _ADAPTED.get(name))
 
 

@@ -1,1 +1,1 @@
-"""What the stores that keep tables have in common: the turn protocol, reading, changes, forks, checkpoints, documents."""
+"""What stores over tables have in common: the turn protocol, reading, changes, forks, checkpoints, documents."""

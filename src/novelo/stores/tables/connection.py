@@ -1,8 +1,8 @@
 """What the shared code asks of an engine: statements by their names, transactions, and an index of words.
 
 Every engine has its own text for each name (`queries.sql`, `checkpoints.sql`, `documents.sql`), its own schema and its
-own index. Rows are tuples, in the order of columns that the names promise. A seal that a row of an engine has none of is
-given as `True`, which no sealed row can hold (`rows.verify`).
+own index. Rows are tuples, in the order of columns that the names promise. What an engine has no seal for has `True` in
+its place, which no sealed row can hold (`rows.verify`).
 """
 
 from __future__ import annotations

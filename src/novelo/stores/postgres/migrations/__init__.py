@@ -43,9 +43,7 @@ def schema_version(connection: psycopg.Connection[Any], schema: str) -> int:
     ).fetchone()
     if row is None or not row[1]:
         if row is not None and row[2]:
-            raise StorageCorrupt(
-                f"the schema {schema!r} holds tables of another program: name another one, ?schema=..."
-            )
+            raise StorageCorrupt(f"the schema {schema!r} holds tables of another program: name another, ?schema=...")
         return 0
     found = connection.execute(in_schema("SELECT number FROM meta WHERE name = 'schema'", schema)).fetchall()
     if len(found) != 1 or not isinstance(found[0][0], int) or found[0][0] < 1:
