@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import anyio
 import anyio.to_thread
 
-from novelo.answering import Search, advanced, answering, chosen, ranked, searched, texts
+from novelo.answering import Search, advanced, answering, chosen, ranked, rewriter, searched, texts
 from novelo.asking import ModelRequest
 from novelo.context import Retrieved
 from novelo.memory import Memory
@@ -248,8 +248,8 @@ class AsyncTurn(_Awaited):
     ) -> Answered:
         """Answer from documents, as `LiveTurn.answer` does; models and retrievers are awaited where they can be."""
         turn = self._inner
-        steps = answering(turn, chosen(retriever, on_query, options))
-        rewriter = model if condenser is None else condenser
+        condenser = rewriter(model, condenser)
+        steps = answering(turn, chosen(retriever, condenser, on_query, options))
         outcome: Any = None
         try:
             while not isinstance(step := await threaded(advanced, steps, outcome), Answered):
@@ -257,7 +257,7 @@ class AsyncTurn(_Awaited):
                     if isinstance(step, Search):
                         outcome = await _searched(retriever, step)
                     elif isinstance(step, ModelRequest):
-                        outcome = await acomplete(rewriter, step)
+                        outcome = await acomplete(condenser, step)
                     else:
                         outcome = await self.ask(model, on_text=on_text, **step.options)
                 except Exception as error:

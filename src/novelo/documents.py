@@ -29,6 +29,7 @@ from novelo.retrievers.base import Embedder
 from novelo.retrievers.chunks import Chunk
 from novelo.retrievers.files import MAX_BYTES, walk
 from novelo.retrievers.readers import Document, section_of
+from novelo.retrievers.support import ENOUGH, own_words
 from novelo.stores.documents import Collection, Source, StoredChunk, check_model
 from novelo.words import query_stems
 
@@ -47,6 +48,8 @@ Queries = str | Sequence[str] | Sequence[tuple[str, float]]
 
 class Documents:
     """One collection of an owner's. Safe to use from several threads; nothing is written before something is put in."""
+
+    min_score = ENOUGH  # below it a passage supports no answer; of `support`
 
     def __init__(self, memory: Memory, name: str, owner: str, embedder: Embedder | None) -> None:
         """See `Memory.documents`."""
@@ -223,6 +226,8 @@ class Documents:
     def search(self, queries: Queries, limit: int = 5, keyword_only: bool = False) -> builtins.list[Passage]:
         """The passages that fit a question best: text, title, section, source, and scores.
 
+        `score` ranks them, and `support` says whether one can carry an answer at all: 0.5 and more is enough.
+
         Args:
             queries: a question; several, such as the rewritten one and the user's own words; or (question, weight).
             limit: how many, at most 1000.
@@ -242,7 +247,11 @@ class Documents:
             by_meaning = False
         if by_meaning:
             self._check_model(row)
-        matches = self.store.find(self.key, _words_of(asked), rest=by_meaning)
+        words = _words_of(asked)
+        matches = self.store.find(self.key, words, rest=by_meaning)
+        known = dict(zip((tuple(stems) for stems, _ in words), matches.frequencies, strict=False))
+        own = own_words(asked, known, row.chunks)
+        near: dict[int, float] = {}
         found: builtins.list[tuple[int, dict[str, Any]]]
         if by_meaning:
             assert self.embedder is not None
@@ -252,6 +261,9 @@ class Documents:
             weights = [weight for _, weight in asked]
             ranked = matrix.search(vectors, weights, matches.scores, 2 * limit, matches.rest, matches.share, row.chunks)
             found = [(one.number, {"score": one.score, "keyword": one.keyword, "cosine": one.cosine}) for one in ranked]
+            most = max(weight for _, weight in asked)
+            strongest = [n for n, (_, weight) in enumerate(asked) if weight == most]
+            near = matrix.cosines([one.number for one in ranked], vectors[strongest])
         else:
             best = nlargest(2 * limit, matches.scores.items(), key=lambda one: (one[1], -one[0]))
             found = [(number, {"score": score, "keyword": score}) for number, score in best]
@@ -260,6 +272,8 @@ class Documents:
         for number, facts in found:
             if number in stored:
                 passage = _passage(stored[number]) | {name: value for name, value in facts.items() if value is not None}
+                texts = (passage["text"], passage.get("title", ""), passage.get("section", ""))
+                passage["support"] = own.support(texts, near.get(number))
                 out.setdefault(passage["text"], passage)
         return list(out.values())[:limit]
 

@@ -76,6 +76,23 @@ class Matrix:
             np.concatenate([self._stored, new]),
         )
 
+    def cosines(self, numbers: Sequence[int], queries: Vectors) -> dict[int, float]:
+        """How near some chunks are to the nearest of m queries (m, size); those without a vector are left out."""
+        rows = {int(self.chunks[i]): i for i in np.nonzero(np.isin(self.chunks, np.asarray(numbers, np.int64)))[0]}
+        if not rows:
+            return {}
+        space, _ = self.ready
+        vectors = space.vectors[list(rows.values())]
+        near = np.stack([vectors @ space.toward(query[None, :]) for query in queries]).max(axis=0)
+        return dict(zip(rows, map(float, near), strict=True))
+
+    @property
+    def ready(self) -> tuple[Space, Numbers]:
+        """The vectors as they are searched, and their order by the chunks' numbers."""
+        if self._ready is None:
+            self._ready = Space(self._stored.astype(np.float32)), np.argsort(self.chunks)
+        return self._ready
+
     def search(
         self,
         queries: Vectors,
@@ -97,9 +114,7 @@ class Matrix:
             of: chunks that there are. While few of them have a vector, meaning counts that much less: what has one must
                 not pass what the words found.
         """
-        if self._ready is None:
-            self._ready = Space(self._stored.astype(np.float32)), np.argsort(self.chunks)
-        space, order = self._ready
+        space, order = self.ready
         cosines = space.near(queries, weights)
         words, bare = self._by_words(order, keyword, rest or {}, share)
         mean = float(cosines.mean()) if len(cosines) else 0.0

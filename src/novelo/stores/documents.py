@@ -97,11 +97,13 @@ class Matches(msgspec.Struct, frozen=True):
         scores: chunk number -> score, of those scored exactly.
         rest: of all chunks with a word of the question, roughly; empty unless it was asked for.
         share: what a rough score is to be multiplied with to stand beside an exact one.
+        frequencies: how many chunks have each word of the query.
     """
 
     scores: dict[int, float]
     rest: dict[int, float] = {}
     share: float = 1.0
+    frequencies: tuple[int, ...] = ()
 
 
 Query = Sequence[tuple[Sequence[str], float]]  # words, each with the stems that a text may have for it, and its weight

@@ -204,7 +204,7 @@ class SQLiteDocuments:
                 for heads, words in db.execute(Q["words_of"], (number,)):
                     scores[number] = ranking.score(heads.split(), words.split())
         share = sum(scores.values()) / (sum(rough[number] for number in scores) or 1.0)
-        return Matches(scores, rough, share) if rest else Matches(scores)
+        return Matches(scores, rough if rest else {}, share if rest else 1.0, tuple(ranking.frequencies))
 
     # ------------------------------------------------------------------------------------------ vectors
     def without_vector(self, key: bytes, limit: int, after: int = 0) -> list[StoredChunk]:
