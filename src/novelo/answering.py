@@ -88,8 +88,14 @@ class Options(msgspec.Struct, frozen=True):
     more: dict[str, Any] = {}
 
 
+def rewriter(model: Any, condenser: Any) -> Any:
+    """Who rewrites questions: the model itself where nobody else is named; None for nobody."""
+    found = model if condenser is None else condenser
+    return found if found is not False and getattr(found, "rewrites", True) else None
+
+
 def chosen(
-    retriever: Any, on_query: Callable[[Retrieved], None] | None, given: dict[str, Any], condenser: Any = None
+    retriever: Any, condenser: Any, on_query: Callable[[Retrieved], None] | None, given: dict[str, Any]
 ) -> Options:
     """The options of a call, what belongs to `turn.messages` apart; a retriever may know its own least score.
 
@@ -102,9 +108,9 @@ def chosen(
     own = {name: given.pop(name) for name in list(given) if name in Options.__struct_fields__}
     if own.get("min_score") is None:
         own["min_score"] = getattr(retriever, "min_score", None)
-    own.setdefault("ask", getattr(condenser, "rewrites", True))
     if own.get("limit", LIMIT) < 1:
         raise InvalidSpec(f"limit={own['limit']}: expected 1 or more")
+    own.setdefault("ask", condenser is not None)
     return Options(**own, weighted=isinstance(retriever, Documents), on_query=on_query, more=given)
 
 
@@ -143,7 +149,7 @@ def answering(turn: LiveTurn, options: Options) -> Steps:
     told = (options.prompt or ANSWER).replace("{language}", named).replace("{nothing}", nothing)
     sent = {
         **options.more, "policy": policy, "system": f"{system}\n\n{told}" if system else told,
-        "standalone": condensed.standalone if condensed.rewritten else None, "retrieved": retrieved,
+        "standalone": next((q for q in condensed.queries if q != said), None), "retrieved": retrieved,
     }  # fmt: skip
     if not supported:
         turn.messages(**sent)  # for the manifest
@@ -222,7 +228,7 @@ def _masked(text: str, policy: Any) -> str:
 
 
 def _named(passage: Passage) -> dict[str, Any]:
-    return {k: passage[k] for k in ("title", "section", "source", "score") if k in passage}
+    return {k: passage[k] for k in ("title", "section", "source", "score", "support") if k in passage}
 
 
 # ------------------------------------------------------------------------------------------------ former turns
