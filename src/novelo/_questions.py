@@ -155,7 +155,8 @@ _LEANS = re.compile(
     r"|your|said|above|former|latter|first|second|last|previous"
     r"|el[ea]s?|dele|dela|deles|delas|iss[oe]|ist[oa]|ess[ea]s?|est[ea]s?|aquel[ea]s?|aquilo|nisso|disso|nele|nela|lá|ali"
     r"|mesm[oa]s?|outr[oa]s?|você|disse|falou|seu|sua|seus|suas|lhe"
-    r"|ell[oa]s?|es[oae]|est[oa]s?|allí|mism[oa]s?|otr[oa]s?|dijo|dijiste|su|sus)\b",
+    r"|ell[oa]s?|es[oae]|est[oa]s?|allí|mism[oa]s?|otr[oa]s?|dijo|dijiste|su|sus)\b"
+    r"|[它他她这那該该]|其[中他它]|上述|刚才|[こそあ][れのこ]|彼|同じ|그것|그[는가의]|이것|저것",
     re.IGNORECASE,
 )
 _WHOLE = re.compile(
@@ -164,6 +165,11 @@ _WHOLE = re.compile(
     r"|^\W*(?i:qual|quais|quem|onde|quando|cuál|quién|dónde|cuándo)\s+(?:é|são|foi|era|fica|es|son|fue|está|queda)"
     r"\b.*?\b(?:d[aoe]s?|del)\s+[A-ZÀ-Þ]\w+"
 )
+
+
+def leans(question: str) -> bool:
+    """Whether a question has a word that points back, or a small beginning: "it", "ela", "那", "E se ..."."""
+    return bool(_LEANS.search(question.strip()[:LONGEST_READ]))
 
 
 def stands_alone(question: str) -> bool:
