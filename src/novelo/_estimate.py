@@ -24,6 +24,8 @@ from operator import mul
 
 _CONTINUATION = bytes(range(0x80, 0xC0))  # UTF-8: all but the first byte of a character
 _LONG_GAP = b" " * 8
+_ACCENT = b"\xc3"  # the first byte of À to ÿ
+_LATIN_1 = bytes(range(0xC4))  # bytes of which texts of Latin-1 consist
 _CHUNK = 1 << 20  # characters estimated at a time: a long text needs no second copy of itself in memory
 
 
@@ -209,9 +211,11 @@ def _weigh(text: str) -> float:
         tokens += sum(map(mul, DIGITS.values(), map(classes.count, DIGITS)))
     if b"\n" in classes or b"\t" in classes:
         tokens += sum(map(mul, LINES.values(), map(classes.count, LINES)))
-    if not text.isascii():
+    if raw.translate(None, _LATIN_1):
         tokens += sum(map(mul, SCRIPTS.values(), map(classes.count, SCRIPTS)))
         tokens += sum(map(mul, LETTERS.values(), map(raw.count, LETTERS)))
+    elif not text.isascii():  # of both tables only the accents of western Europe can occur
+        tokens += LETTERS[_ACCENT] * raw.count(_ACCENT)
     return tokens
 
 

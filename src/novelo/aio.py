@@ -127,6 +127,18 @@ class AsyncMemory(_Awaited):
 class AsyncDocuments(_Awaited):
     """`Documents`, awaited; files are read and passages embedded on a worker thread."""
 
+    async def embed(self, progress: Any = None, *, rebuild: bool = False) -> int:
+        """Make the vectors that are missing; a cancellation ends it after the few passages at hand."""
+        stop = threading.Event()
+        call = _Call(self._inner.embed, (progress,), {"rebuild": rebuild, "stop": stop})
+        try:
+            made: int = await anyio.to_thread.run_sync(call.run, abandon_on_cancel=True)
+        except anyio.get_cancelled_exc_class():
+            stop.set()
+            await call.end()
+            raise
+        return made
+
 
 class AsyncThread(_Awaited):
     """`Thread`, awaited; `thread.state` is read with `await thread.get_state()`."""

@@ -20,6 +20,7 @@ import msgspec
 
 from novelo._again import chats, reminds, says_more
 from novelo.asking import Flow, ModelReply, ModelRequest, T
+from novelo.carrying import unread_first
 from novelo.compaction import LANGUAGES
 from novelo.context import Retrieved
 from novelo.context.redact import Redact
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
 HISTORY = "window:6turns"  # what the rewriting model reads
 LIMIT = 5  # passages
+READ_BEFORE = 4  # more of them that are looked at, since the user may have read some in the answers before
 LOOKED_BACK = 5  # turns in which the passages of a former answer are looked for
 LONGEST = 2000  # characters of a question that are searched for; a longer one is not rewritten
 SHOWN_REJECTED = 3  # of what was found and too weak, in the manifest
@@ -97,6 +99,8 @@ def chosen(
 ) -> Options:
     """The options of a call, what belongs to `turn.messages` apart; a retriever may know its own least score.
 
+    A model whose `rewrites` is False (the offline one) is not asked for a standalone question.
+
     Raises:
         InvalidSpec: a limit below 1.
     """
@@ -129,7 +133,9 @@ def answering(turn: LiveTurn, options: Options) -> Steps:
         retrieved = Retrieved(decision="the passages of the turn before")
     elif said and not chats(said):
         condensed, retrieved = yield from _condensed(turn, history, said, options)
-        found = yield Search(retrieved.queries, options.limit)
+        answers = sum(m.role == "assistant" for m in history)
+        found = yield Search(retrieved.queries, options.limit + min(READ_BEFORE, answers))
+        found = unread_first(found, history, options.limit)
     kept, rejected = supporting(evidence(said, found, former)[: options.limit], options.min_score)
     language = spoken(said, history, options.language)
     nothing = NOT_FOUND.get(language or "", NOT_FOUND["en"])

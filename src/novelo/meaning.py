@@ -11,11 +11,14 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from novelo.messages import Message
 from novelo.retrievers.base import Embedder
-from novelo.stores.base import VECTOR_REACH, Store, StoredEntry, ThreadRow, Work
+from novelo.source import ThreadSource
+from novelo.stores.base import VECTOR_REACH, Hit, Store, StoredEntry, ThreadRow, Work
+from novelo.stores.search import query_words, spans
 
 if TYPE_CHECKING:
     from novelo.memory import Memory
@@ -24,6 +27,7 @@ KIND = "embed"
 BATCH = 32  # messages embedded between two looks at the lease
 NEWEST = 8000  # messages whose vectors a question is compared with: 6 MB of a thread of ten thousand turns
 OWN, BEFORE = 1500, 500  # characters of a message that its vector is made from, and of the message before
+SPARE = 20  # messages beyond those wanted: a neighbour that says nothing may be among the best
 ASKED = 64  # questions whose vectors are kept: an agent composes a context at each step of a turn
 log = logging.getLogger("novelo")
 
@@ -99,6 +103,30 @@ def _name(message: Message) -> str:
 
 
 # ------------------------------------------------------------------------------------------------ asking them
+def source_of(memory: Memory, thread: ThreadRow, opening: Sequence[StoredEntry] = ()) -> ThreadSource:
+    """A thread as a source of entries, which knows what the memory's embedder knows of it."""
+    meaning = memory.meaning
+    near = None if meaning is None else partial(meaning.near, memory.store, thread)
+    return ThreadSource(memory.store, thread, opening, near)
+
+
+def recall(memory: Memory, key: bytes, question: str, limit: int) -> list[Hit]:
+    """Messages of a thread that a question is about, the best first."""
+    store = memory.store
+    with store.snapshot():
+        row = store.thread(key)
+        if row is None or limit < 1:
+            return []
+        found = source_of(memory, row).matches([question], row.head, row.head, 2 * limit + SPARE)
+        scores = {match.position: match.score for match in found if 0 <= match.position < row.head}
+        entries = [e for e in store.entries(row, list(scores)) if e.text.strip() and not (e.hidden or e.deleted)]
+    words = query_words(question)
+    return [
+        Hit(entry, scores[entry.position], row.thread_id, row.owner, spans(entry.text, words))
+        for entry in entries[:limit]
+    ]
+
+
 class Meaning:
     """An embedder, asked about threads; where it fails, words alone are asked."""
 

@@ -28,6 +28,7 @@ from novelo.messages import Message
 from novelo.words import SPEAKER, full_words, kin, speaker_words, words
 
 NEIGHBOURS = (0.4, 0.2, 0.1)  # weight of the words of the message beside, of the one behind that, ...
+STEPS = tuple((step, w) for distance, w in enumerate(NEIGHBOURS, 1) for step in (-distance, distance))
 SATURATION = 1.2  # K above
 NAME_WEIGHT = 0.2  # of a speaker's name as a word
 SPEAKER_LIFT = 1.4  # times the score, where a named one speaks
@@ -38,7 +39,11 @@ NEAR = 1.0  # deviations above the mean: a message without any of the words is a
 MAX_WORDS = 40  # of a question
 MAX_QUESTION, MAX_TEXT, MAX_LISTED = 4000, 4000, 20_000  # characters looked at: for feedback, of a listed message
 COMMON = 0.5  # share of the messages: a word that more of them have tells nothing
+MOST_PLACES = 4000  # where words may stand together before the commonest are passed over: a thread of many thousands
 LISTED = 5000  # newest messages of a plain list, or of a store without an index, that are looked through
+
+
+Places = list[tuple[float, Sequence[int]]]  # words: what each weighs, and the positions that have it
 
 
 class Match(NamedTuple):
@@ -85,14 +90,13 @@ def ranked(
     """
     asked = dict.fromkeys(w for q in questions for w in full_words(q[:MAX_QUESTION]))
     scores = _by_words(list(asked)[:MAX_WORDS], thread)
-    found = [p for p in scores if within is None or p in within]
+    found: Iterable[tuple[float, int]] = ((s, p) for p, s in scores.items() if within is None or p in within)
     if near:
         centre, spread = _moments(scores.values(), max(thread.size, len(scores), 1))
-        more = [p for p, z in near.items() if z >= NEAR and p not in scores and (within is None or p in within)]
-        scores = {p: (scores.get(p, 0.0) - centre) / spread + near.get(p, 0.0) for p in [*found, *more]}
-        found = list(scores)
-    best = nlargest(limit, found, key=lambda p: (scores[p], p))
-    return [Match(p, scores[p]) for p in best]
+        more = (p for p, z in near.items() if z >= NEAR and p not in scores and (within is None or p in within))
+        both = [((s - centre) / spread + near.get(p, 0.0), p) for s, p in found]
+        found = both + [(near[p] - centre / spread, p) for p in more]
+    return [Match(position, score) for score, position in nlargest(limit, found)]
 
 
 def _moments(values: Iterable[float], size: int) -> tuple[float, float]:
@@ -105,46 +109,62 @@ def _moments(values: Iterable[float], size: int) -> tuple[float, float]:
 
 def _by_words(asked: Sequence[str], thread: Words) -> dict[int, float]:
     """Scores of the messages that words speak for, or for which their neighbours do."""
-    spoken: dict[int, float] = {}
-    places: list[tuple[float, Sequence[int]]] = []
+    spoken: set[int] = set()
+    places: Places = []
     for word in asked:
         voices = thread.holding(SPEAKER + word, (SPEAKER + word).__eq__)
-        spoken.update(dict.fromkeys(voices, SPEAKER_LIFT))
+        spoken.update(voices)
         places.append((NAME_WEIGHT if voices else 1.0, thread.holding(*kin(word))))
-    first = _scores(places, thread.size)
-    if not first:
-        return first
-    more = _feedback(_lifted(first, spoken), set(asked), thread)
-    return _lifted(_scores([*places, *more], thread.size), spoken)
+    scores = _add({}, _rarest(places, MOST_PLACES), thread.size)
+    if not scores:
+        return scores
+    more = _feedback(_lifted(scores, spoken), set(asked), thread)
+    return _lifted(_add(scores, _rarest(more, MOST_PLACES // 2), thread.size), spoken)
 
 
-def _lifted(scores: dict[int, float], by: Mapping[int, float]) -> dict[int, float]:
-    return {p: s * by.get(p, 1.0) for p, s in scores.items()}
+def _rarest(places: Places, most: int) -> Places:
+    """The words that tell most: as many of the rarest as stand at so many places in all, at least one."""
+    out: Places = []
+    for weight, positions in sorted(places, key=lambda place: len(place[1])):
+        most -= len(positions)
+        if out and most < 0:
+            break
+        out.append((weight, positions))
+    return out
 
 
-def _scores(places: Iterable[tuple[float, Sequence[int]]], size: int) -> dict[int, float]:
-    """The sum at the top of the file: weights, and the positions that have the word."""
-    out: dict[int, float] = {}
+def _lifted(scores: dict[int, float], spoken: Iterable[int]) -> dict[int, float]:
+    """The scores, higher where a named speaker speaks."""
+    out = dict(scores)
+    for position in spoken:
+        if position in out:
+            out[position] *= SPEAKER_LIFT
+    return out
+
+
+def _add(out: dict[int, float], places: Places, size: int) -> dict[int, float]:
+    """The sum at the top of the file, added to what is there: weights, and the positions that have the word."""
     for weight, positions in places:
         if not positions:
             continue
         at: dict[int, float] = dict.fromkeys(positions, 1.0)
         if len(positions) <= COMMON * size or size < 2 * len(NEIGHBOURS):
-            for position in positions:
-                for distance, share in enumerate(NEIGHBOURS, 1):
-                    before, behind = position - distance, position + distance
-                    at[before] = at.get(before, 0.0) + share
-                    at[behind] = at.get(behind, 0.0) + share
+            had = at.get
+            for step, share in STEPS:
+                for position in positions:
+                    place = position + step
+                    at[place] = had(place, 0.0) + share
         rare = log(1 + (max(size, len(positions)) - len(positions) + 0.5) / (len(positions) + 0.5))
         factor = weight * rare * (SATURATION + 1)
+        so_far = out.get
         for position, t in at.items():
-            out[position] = out.get(position, 0.0) + factor * t / (t + SATURATION)
+            out[position] = so_far(position, 0.0) + factor * t / (t + SATURATION)
     return out
 
 
-def _feedback(scores: Mapping[int, float], asked: set[str], thread: Words) -> list[tuple[float, Sequence[int]]]:
+def _feedback(scores: Mapping[int, float], asked: set[str], thread: Words) -> Places:
     """Words that the best messages share beyond the question's, with their weights and where they stand."""
-    best = nlargest(FEEDBACK_MESSAGES, scores, key=lambda p: (scores[p], p))
+    best = [p for _, p in nlargest(FEEDBACK_MESSAGES, ((s, p) for p, s in scores.items()))]
     total = sum(scores[p] for p in best)
     tests = [kin(word) for word in asked]
     weights: Counter[str] = Counter()
@@ -152,7 +172,7 @@ def _feedback(scores: Mapping[int, float], asked: set[str], thread: Words) -> li
         told = full_words(text[:MAX_TEXT])
         for word in told:
             weights[word] += scores[position] / total / max(SHORT, len(told))  # type: ignore[assignment]
-    tried: list[tuple[float, Sequence[int]]] = []
+    tried: Places = []
     known: list[Callable[[str], bool]] = [same for _, same in tests]
     for word, weight in weights.most_common():
         if any(same(word) for same in known):

@@ -13,6 +13,7 @@ from novelo.compaction import Progress, undone
 from novelo.context.manifest import Manifest
 from novelo.context.redact import Redact
 from novelo.errors import InvalidSpec, UnknownEntry
+from novelo.meaning import recall
 from novelo.messages import Message
 from novelo.stores.base import Hit, NewEntry, Receipt, StoredEntry, ThreadRow, TurnRow
 from novelo.summaries import Summary
@@ -87,6 +88,15 @@ class Record:
         In a fork what it shares with its parent is searched too.
         """
         return self.memory.search(words, owner=self.owner, thread=self, limit=limit)
+
+    def recall(self, question: str, limit: int = 10) -> list[Hit]:
+        """Messages of this thread that a question is about, the best first, with scores; hidden ones are not looked at.
+
+        Other than `search` it wants no word to be there: words with other endings, what stands beside a message and who
+        said it count too, and its meaning where the memory was opened with an embedder. The policy `recall:6` brings
+        whole turns back into the context by the same ranking.
+        """
+        return recall(self.memory, self.key, question, limit)
 
     def turns(self, limit: int = 200) -> list[TurnRow]:
         """Turns, oldest first, with their status and manifests."""

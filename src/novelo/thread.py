@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,7 +14,7 @@ from novelo.context import Context, Retrieved, compose_source
 from novelo.context.budget import Budget
 from novelo.context.spec import bounded, stages_of
 from novelo.errors import ContextTooSmall, InvalidSpec, ThreadBusy, ThreadErased, TurnClosed, UnknownEntry
-from novelo.meaning import work_for
+from novelo.meaning import source_of, work_for
 from novelo.messages import Message
 from novelo.passages import Passage, passage_of, passages_text
 from novelo.protocol import dialect
@@ -235,8 +234,7 @@ class Thread(Record):
         with memory.store.snapshot():  # a redaction between two reads would mix what was with what is
             thread = memory.store.thread(self.key) or ThreadRow(self.key, self.owner, self.thread_id)
             opening = memory.store.range(thread, 0, thread.opening, hidden=True) if thread.opening else []
-            near = None if memory.meaning is None else partial(memory.meaning.near, memory.store, thread)
-            source: Any = ThreadSource(memory.store, thread, opening, near)
+            source: Any = source_of(memory, thread, opening)
             head = [entry(stored) for stored in opening if not (stored.hidden or stored.deleted)]
             if prompt:
                 head = [Entry(-1, Message("system", prompt))]

@@ -148,7 +148,13 @@ def kin(word: str) -> tuple[str, Callable[[str], bool]]:
     start = min(own.values(), key=len)
     start = start[:-1] if len(start) > LEAST_STEMMED else start  # a last letter may change: study, studies -> studi
     start = word[: len(start)] if not word.startswith(start) else start
-    return start, lambda other: other == word or any(_stem(other, name) == stem for name, stem in own.items())
+
+    def same(other: str) -> bool:
+        if other == word:
+            return True
+        return other not in EMPTY and any(_stem(other, name) == stem for name, stem in own.items())
+
+    return start, same
 
 
 def speaker_words(name: str | None) -> list[str]:

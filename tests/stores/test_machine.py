@@ -17,6 +17,7 @@ from novelo.stores.reference import ReferenceStore
 from novelo.stores.sqlite import Database, SQLiteStore
 from novelo.summaries import Summary
 from novelo.usage import Call
+from novelo.words import kin
 
 NAMES = [("", "a"), ("", "b"), ("ana", "a"), ("ana", "c")]
 WORDS = ["olá", "退货", "concluído", "x"]
@@ -210,6 +211,21 @@ class TwoStores(RuleBasedStateMachine):
 
         self.both(act)
 
+    @rule(name=names, stale=st.booleans())
+    def embed(self, name, stale):
+        """Make the vectors that are missing, from what stands or stood there."""
+
+        def act(store, key):
+            row = store.thread(key(name))
+            if row is None:
+                return None
+            base = store.base_of(row, row.head)
+            base = msgspec.structs.replace(base, content_version=base.content_version + 1) if stale else base
+            places = store.unembedded(row, "m", 3)
+            return store.put_vectors(key(name), "m", base, {p: b"v%d" % p if p % 3 else b"" for p in places})
+
+        self.both(act)
+
     @rule(parent=names, name=names, at=places)
     def fork(self, parent, name, at):
         """Fork."""
@@ -246,6 +262,9 @@ def _everything(store):
             assert [e.position for e in entries] == list(range(row.head))
             assert entries == list(reversed(store.tail(row, 99, 99, hidden=True)))
             out += [entries, store.range(row, 0, 99), store.find(row, ["x"])]
+            out += [store.vectors(row, "m", 5), store.unembedded(row, "m", 5)]
+            out += [sorted(store.holding(row, *kin(w), before)) for w in ("concluido", "x") for before in (4, 99)]
+            out += [sorted(h.entry.position for h in store.search([w], key, None, 99)) for w in ("ola", "退货")]
     out.append(sorted((o, t, c.input, c.turn or 0) for o, t, c in store.calls(None)))
     out += [sorted((h.thread_id, h.owner, h.entry.position) for h in store.search([w], None, None, 999))
             for w in ("ola", "退货", "concluido")]  # fmt: skip

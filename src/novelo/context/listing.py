@@ -102,13 +102,13 @@ class ListSource:
             if not self.begin <= position < self.end:
                 continue
             first = position
-            while first > self.begin and self.entry(first).message.role != "user":
+            while first > self.begin and not self._asks(first):
                 first -= 1
             if first in done:
                 continue
             done.add(first)
             last = first + 1
-            while last < self.end and self.entry(last).message.role != "user":
+            while last < self.end and not self._asks(last):
                 last += 1
             out.append([self.entry(i) for i in range(first, last)])
         return out
@@ -182,6 +182,14 @@ class ListSource:
         if entry.tokens < 0:
             entry.tokens = self._count(entry.message)
         return entry.tokens
+
+    def _asks(self, position: int) -> bool:
+        """Whether a turn begins at a position: with a user message that is no result of a tool, written as text."""
+        message = self.entry(position).message
+        content = message.content
+        return message.role == "user" and not (
+            self._written and isinstance(content, str) and content.startswith(self._written)
+        )
 
     def _is_made(self, entry: Entry) -> bool:
         content = entry.message.content

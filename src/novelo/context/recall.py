@@ -121,7 +121,7 @@ def _all_of(stage: Recall, draft: Draft, kept: Draft) -> Scored | None:
     """All that was taken out, if it is no more than may come back; None if there is something to choose."""
     desk = draft.desk
     held = {key(turn) for turn in kept.turns}
-    anchors = {key(turn): turn for turn in draft.anchors}
+    anchors = {key(turn): turn for turn in kept.anchors}
     out = (turn for turn in draft.turns if key(turn) not in held and not _within(turn, anchors.get(key(turn))))
     few = list(islice(out, stage.turns + 1))
     room = _room(stage, desk)
@@ -135,7 +135,7 @@ def _best_of(stage: Recall, draft: Draft, kept: Draft, room: int) -> Scored:
     """The turns that match best, as many as may come back and fit; the best first."""
     desk, out, seen = draft.desk, list[tuple[Turn, float]](), list[tuple[int, int]]()
     held = {key(turn) for turn in kept.turns}
-    anchors = {key(turn): turn for turn in draft.anchors}
+    anchors = {key(turn): turn for turn in kept.anchors}
     tries = LOOKED_AT[0] * stage.turns + LOOKED_AT[1]
     for position, score in _scores(draft, kept, 10 * tries):
         if len(out) == stage.turns or len(seen) == tries or room <= 0:

@@ -66,6 +66,17 @@ def test_one_heading_over_all_is_the_title():
     )
 
 
+def test_a_long_file_is_parsed_in_parts(monkeypatch):
+    """A file longer than the parser takes at once gives the same sections; a fence is not cut, nor a heading lost."""
+    text = "# T\n\n" + "".join(f"## Parte {i}\n\nTexto {i}.\n\n```\n# código\n\nfim\n```\n\n" for i in range(60))
+    whole = read(text.encode(), "markdown")
+    for slab in (60, 700):
+        monkeypatch.setattr("novelo.retrievers.readers.markdown.SLAB", slab)
+        parts = read(text.encode(), "markdown")
+        assert parts == whole
+        assert [s.path for s in parts.sections][-1] == ("Parte 59",)
+
+
 def test_text_and_its_encodings():
     """Paragraphs stand between empty lines; UTF-8, UTF-16 and Windows' Western encoding are read."""
     for encoding in ("utf-8", "utf-8-sig", "utf-16", "cp1252"):

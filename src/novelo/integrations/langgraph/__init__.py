@@ -4,6 +4,7 @@ NoveloSaver                       a checkpointer on the database of our threads
 MemoryMiddleware                  contexts, summaries and the usage ledger of an agent made by `create_agent`
 create_chat_graph                 a chat with a window over its history
 create_conversational_rag_graph   the same over documents: condense, retrieve, answer
+search_conversation               a tool: an agent looks through the older part of its own conversation
 
 with NoveloSaver.from_conn_string("sqlite:///chat.db") as saver:
     agent = create_agent(model, tools, middleware=[MemoryMiddleware("window:10turns")], checkpointer=saver)
@@ -22,15 +23,23 @@ if TYPE_CHECKING:
     from novelo.integrations.langgraph.graphs import create_chat_graph, create_conversational_rag_graph
     from novelo.integrations.langgraph.middleware import MemoryMiddleware
     from novelo.integrations.langgraph.saver import NoveloSaver
+    from novelo.integrations.langgraph.searching import search_conversation
 
 _HOME = {
     "MemoryMiddleware": "middleware",
     "NoveloSaver": "saver",
     "create_chat_graph": "graphs",
     "create_conversational_rag_graph": "graphs",
+    "search_conversation": "searching",
 }
 
-__all__ = ["MemoryMiddleware", "NoveloSaver", "create_chat_graph", "create_conversational_rag_graph"]
+__all__ = [
+    "MemoryMiddleware",
+    "NoveloSaver",
+    "create_chat_graph",
+    "create_conversational_rag_graph",
+    "search_conversation",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -40,7 +40,8 @@ class Codec:
 
     def __init__(self, serde: SerializerProtocol, memory: Memory) -> None:
         self.serde, self._memory = serde, memory
-        self.encrypted = isinstance(serde, EncryptedSerializer)
+        self._cipher = serde.cipher if isinstance(serde, EncryptedSerializer) else None
+        self.encrypted = self._cipher is not None
         inner = serde.serde if isinstance(serde, EncryptedSerializer) else serde
         self._inner = inner
         self._formats = WRITTEN if isinstance(inner, JsonPlusSerializer) and not inner.pickle_fallback else None
@@ -50,8 +51,8 @@ class Codec:
         """A value as bytes, with a keyed hash of what it says: that is the same where the cipher never is."""
         kind, data = self._inner.dumps_typed(value)
         found = hash_of(key, kind, data)
-        if isinstance(self.serde, EncryptedSerializer):
-            name, data = self.serde.cipher.encrypt(data)
+        if self._cipher is not None:
+            name, data = self._cipher.encrypt(data)
             kind = f"{kind}+{name}"
         return Blob(kind, data, found)
 

@@ -202,6 +202,7 @@ class KeptChanges(KeptBackground):
                 if keep:
                     moved = {name: v for name, v in parent.vectors.items() if start <= name[1] < at}
                     child.vectors |= moved
+                    parent.vectors = {name: v for name, v in parent.vectors.items() if name not in moved}
                 child.row = replace(child.row, parent=row.parent, fork_at=start)
         return tuple(one.row.thread_id for one in named)
 

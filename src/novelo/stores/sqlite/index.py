@@ -1,8 +1,13 @@
-"""The search index: one row a message, with the folded words and two more that say whose they are.
+"""The search index: one row a message, with its folded words and one more that says whose they are.
 
-A row begins with a word for its thread and one for its owner, written with a sign that no folded text holds. The
-search of one thread, or of one owner, is then a single MATCH that passes over nobody else's messages. It keeps no
-positions of words, since only whole words are asked for; and it overwrites what is taken out (`secure-delete`).
+A row's number says where it stands: the number of its thread, and its position. The search of one thread is then a
+MATCH over a range of rows, which passes over nobody else's messages and gives positions without reading a row; that of
+one owner is a MATCH with a word for the owner, written with a sign that no folded text holds. The index keeps no places
+of words inside a message, since only whole words are asked for; and it overwrites what is taken out (`secure-delete`).
+
+A row that goes into a full-text index alone costs as much as all else that a turn writes, and many at once cost little
+more. So new rows wait in a plain table (`search_new`), where they are found by looking through them, until there are
+`WAITING` of them; a search that ranks takes them in before.
 """
 
 from __future__ import annotations
@@ -23,6 +28,9 @@ _WORD = re.compile(r"[0-9a-z\u0080-\U0010ffff]+")
 SIGN = "\N{SECTION SIGN}"  # no letter or digit: `fold` never gives it
 LAST_SIGN = "\U0010ffff"
 MOST_LOOKED_AT, MOST_KIN = 2000, 50  # words that begin alike, and those of them that are the same word
+POSITIONS = 1 << 20  # of a thread that can be found; so many rows are set aside for each
+FIRST = 1e6  # score of a message that waits: only where nothing can be written it is not taken in before
+WAITING = 64  # rows that wait for the full-text index, of all threads together
 
 
 class Index:
@@ -33,29 +41,46 @@ class Index:
 
     def put(self, db: apsw.Connection, key: bytes, owner: str, position: int, words: str) -> None:
         """A message, by its folded words."""
-        if self.on and words:
-            text = f"{_thread_word(key)} {self._owner_word(owner)} {words}"
-            db.execute(Q["index_entry"], (text, key, position))
+        if not self.on or not words or position >= POSITIONS:
+            return
+        values = (f"{self._owner_word(owner)} {words}", key, position)
+        db.execute(Q["index_entry"], values)
+        if not db.changes():
+            db.execute(Q["number_thread"], (key,))
+            db.execute(Q["index_entry"], values)
+        if next(iter(db.execute(Q["waiting"])))[0] >= WAITING:
+            self.take_in(db)
+
+    def take_in(self, db: apsw.Connection) -> None:
+        """Rows that wait go into the full-text index."""
+        db.execute(Q["take_in"])
+        db.execute(Q["none_waits"])
 
     def remove(
         self, db: apsw.Connection, key: bytes, positions: Collection[int] | None = None, most: int | None = None
     ) -> int:
         """Take some messages of a thread out, or all; also where the index is off now, but was on before."""
-        found = db.execute(Q["indexed"], (_quoted([_thread_word(key)]),))
-        rows = [row[0] for row in islice(found, most) if positions is None or row[1] in positions]
-        for row in rows:
-            db.execute(Q["unindex"], (row,))
-        return len(rows)
+        rows = _rows_of(db, key)
+        if positions is None:
+            found = list(islice(db.execute(Q["indexed"], (rows.start, rows.stop)), most))
+        else:
+            wanted = (rows.start + position for position in positions if position < len(rows))
+            found = [one for row in wanted for one in db.execute(Q["indexed"], (row, row + 1))]
+        for row, waits in found:
+            db.execute(Q["unindex_waiting" if waits else "unindex"], (row,))
+        return len(found)
 
     def count(self, db: apsw.Connection, key: bytes) -> int:
         """Messages of a thread that are in the index."""
-        return sum(1 for _ in db.execute(Q["indexed"], (_quoted([_thread_word(key)]),)))
+        rows = _rows_of(db, key)
+        return sum(1 for _ in db.execute(Q["indexed"], (rows.start, rows.stop)))
 
     def move(self, db: apsw.Connection, key: bytes, start: int, stop: int, to: bytes, owner: str) -> None:
         """What a stretch of a thread is found by is what it is found by in another."""
-        match = _quoted([_thread_word(key)])
-        for text, position in list(db.execute(Q["words_between"], (match, start, stop))):
-            self.put(db, to, owner, position, text.split(" ", 2)[2])
+        rows = _rows_of(db, key)
+        found = db.execute(Q["words_between"], (rows.start + start, min(rows.start + stop, rows.stop)))
+        for text, position in list(found):
+            self.put(db, to, owner, position, text.split(" ", 1)[1])
 
     def find(
         self, db: apsw.Connection, words: Sequence[str], key: bytes | None, owner: str | None
@@ -63,9 +88,13 @@ class Index:
         """Thread, position and score of the messages that hold all the words, the best first."""
         if not all(_WORD.fullmatch(word) and storable(word) for word in words):
             return  # no words of a folded text
-        places = [] if key is None else [_thread_word(key)]
-        places += [] if owner is None else [self._owner_word(owner)]
-        for thread, position, rank in db.execute(Q["find_words"], (_quoted([*places, *words]),)):
+        wanted = [*([] if owner is None else [self._owner_word(owner)]), *words]
+        rows = range(1 << 62) if key is None else _rows_of(db, key)
+        for text, thread, position in db.execute(Q["waiting_between"], (rows.start, rows.stop)):
+            if set(wanted) <= set(text.split()):
+                yield thread, position, FIRST
+        found = db.execute(Q["find_words"], (_quoted(wanted), rows.start, rows.stop))
+        for thread, position, rank in found:
             yield thread, position, -rank
 
     def kin(self, db: apsw.Connection, start: str, same: Callable[[str], bool]) -> list[str]:
@@ -73,17 +102,30 @@ class Index:
         found = (row[0] for row in db.execute(Q["index_words"], (start, start + LAST_SIGN)))
         return list(islice(filter(same, islice(found, MOST_LOOKED_AT)), MOST_KIN))
 
-    def positions(self, db: apsw.Connection, words: Sequence[str], key: bytes) -> list[int]:
-        """Positions of a thread's own messages that hold one of some words of the index."""
-        match = f"{_quoted([_thread_word(key)])} AND ({_quoted(words, 'OR')})"
-        return [row[0] for row in db.execute(Q["places_of_words"], (match,))]
+    def positions(
+        self, db: apsw.Connection, start: str, same: Callable[[str], bool], key: bytes, low: int, high: int
+    ) -> list[int]:
+        """Positions of a thread's own messages, from one to below another, with a word that begins so and passes."""
+        rows = _rows_of(db, key)
+        first, last = rows.start + low, min(rows.start + high, rows.stop)
+        out = []
+        for text, _, position in db.execute(Q["waiting_between"], (first, last)):
+            if start in text and any(word.startswith(start) and same(word) for word in text.split()):
+                out.append(position)
+        words = self.kin(db, start, same)
+        if words:
+            found = db.execute(Q["rows_of_words"], (_quoted(words, "OR"), first, last))
+            out += [row[0] - rows.start for row in found]
+        return out
 
     def _owner_word(self, owner: str) -> str:
         return f"{SIGN}o{blake2b(owner.encode(), key=self._secret, digest_size=8).hexdigest()}"
 
 
-def _thread_word(key: bytes) -> str:
-    return f"{SIGN}{key.hex()}"
+def _rows_of(db: apsw.Connection, key: bytes) -> range:
+    """The rows that are set aside for a thread; none if it never had any."""
+    number = next(iter(db.execute(Q["thread_number"], (key,))), (None,))[0]
+    return range(0) if number is None else range(number * POSITIONS, (number + 1) * POSITIONS)
 
 
 def _quoted(words: Sequence[str], between: str = "AND") -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import pairwise
 from typing import Any
 
 import apsw
 
-from novelo.errors import StorageCorrupt
+from novelo.errors import StorageCorrupt, StoreError
 from novelo.stores import search as words_of
 from novelo.stores.base import Found, Hit, StoredEntry, ThreadRow, TurnRow
 from novelo.stores.rules import storable, thread_key
@@ -154,6 +154,7 @@ class Reading(Walk):
             return out
         if not self.indexed:
             return self._look_through(words, key, owner, limit)
+        self._take_in()
         known: dict[bytes, ThreadRow | None] = {}
         with self.database.reading() as connection:
             for place, position, score in self.index.find(connection, words, key, owner):
@@ -173,6 +174,14 @@ class Reading(Walk):
                 if len(out) == limit:
                     break
         return out
+
+    def _take_in(self) -> None:
+        """What is new goes into the full-text index, so that it is ranked like all else; where that can be written."""
+        with self.database.reading() as connection:
+            if not next(iter(connection.execute(Q["waiting"])))[0]:
+                return
+        with suppress(StoreError), self.database.writing() as connection:
+            self.index.take_in(connection)
 
     def _look_through(self, words: Sequence[str], key: bytes | None, owner: str | None, limit: int) -> Found[Hit]:
         """Without an index: the newest messages, of one thread, or of those that were used last."""

@@ -26,13 +26,9 @@ class Recalled(Background):
         if not storable(start):
             return []
         with self.database.reading() as db:
-            words = self.index.kin(db, start, same)
-            if not words:
-                return []
             out: list[int] = []
             for key, low, high in self._segments(db, thread):
-                top = min(high, before)
-                out += [p for p in self.index.positions(db, words, key) if low <= p < top]
+                out += self.index.positions(db, start, same, key, low, min(high, before))
             if not thread.hidden or not out:
                 return out
             shown = list(shown_below(db, thread, before))

@@ -235,12 +235,19 @@ CREATE INDEX chunk_vectors_by_collection ON chunk_vectors (collection);
 -- Counts only; the thread, or collection, is named by its key.
 CREATE TABLE erasures (number INTEGER PRIMARY KEY, thread BLOB NOT NULL, erased REAL NOT NULL, rows TEXT NOT NULL);
 
--- words: a word for the thread, one for the owner, then the folded text (index.py); whole words only are asked for.
+-- Which rows of the search index are a thread's: number * 2^20 and what follows. A number is never used twice.
+CREATE TABLE indexed (number INTEGER PRIMARY KEY AUTOINCREMENT, thread BLOB NOT NULL UNIQUE);
+
+-- rowid: the thread's number * 2^20 + the position. words: a word for the owner, then the folded text (index.py); whole
+-- words only are asked for.
 CREATE VIRTUAL TABLE search USING fts5 (
   words, thread UNINDEXED, position UNINDEXED, tokenize = 'ascii', detail = 'none'
 );
 INSERT INTO search (search, rank) VALUES ('secure-delete', 1);
 CREATE VIRTUAL TABLE search_words USING fts5vocab (search, row);
+
+-- The newest rows of the search index, few at a time, until they go into it together.
+CREATE TABLE search_new (row INTEGER PRIMARY KEY, words TEXT NOT NULL, thread BLOB NOT NULL, position INTEGER NOT NULL);
 
 -- What messages are found by in their meaning, made by a job; vector: 16-bit floats, or nothing where there is nothing to be
 -- found by. position: an index over the three columns is read without the vectors.
