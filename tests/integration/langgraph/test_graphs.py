@@ -145,7 +145,7 @@ def test_the_same_question_in_another_thread_stays_ambiguous():
 
 
 def test_a_request_for_more_uses_the_passages_of_the_turn_before():
-    """ "Explique melhor" costs one call, rewrites and searches nothing, and has the former passages before it."""
+    """A bare "explique melhor" costs one call, rewrites and searches nothing, and has the former passages before it."""
     model, shelf = chat("Em até 5 dias [1].", "Cinco dias úteis [1]."), Words()
     graph = create_conversational_rag_graph(model, shelf, 4, InMemorySaver())
     before = say(graph, "Fui cobrado em duplicidade, e a cobrança?")["docs"]
