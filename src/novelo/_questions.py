@@ -98,6 +98,26 @@ def asks(text: str) -> bool:
     return bool(_ASKING.match(bare) or _ASKING_SIGNS.search(bare.rstrip("。.！!")))
 
 
+_ASKED_IN = {  # words that ask and stand in one language alone, folded
+    "pt": "quem qual quais onde quanto quantos quantas voces pode posso tem existe",
+    "en": "who what where when why how which is are can do does",
+    "es": "quien quienes cual cuales donde cuanto cuantos puedo puede hay",
+    "fr": "qui quel quelle quels quelles ou combien pourquoi est",
+    "de": "wer wo wann warum wie welche welcher kann gibt",
+    "it": "chi quale quali dove perche quanto posso",
+}
+_FIRST_WORD = {word: lang for lang in reversed(_ASKED_IN) for word in _ASKED_IN[lang].split()}
+
+
+def asked_in(question: str) -> str | None:
+    """The language of the word that a short question begins with; None if it tells nothing.
+
+    Example: "Quem escreveu Dom Casmurro?" -> "pt", where one telling word is too little for a text.
+    """
+    first = WORD.search(folded(question[:LONGEST]))
+    return None if first is None else _FIRST_WORD.get(first[0])
+
+
 def _cleaned(reply: str) -> str:
     """The one question of an answer: without labels, quotation marks, and comments on other lines."""
     lines = [re.sub(r"^\s*(?:>\s?|#+\s|[-*]\s)+", "", line).strip() for line in reply.strip().splitlines()]

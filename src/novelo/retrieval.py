@@ -23,7 +23,7 @@ import msgspec
 
 from novelo import formats
 from novelo._again import reminds, says_more
-from novelo._questions import judged, stands_alone, terms
+from novelo._questions import asked_in, judged, stands_alone, terms
 from novelo.asking import Flow, ModelReply, ModelRequest
 from novelo.carrying import Carried, Query, carried, rewritten_queries
 from novelo.compaction import LANGUAGES
@@ -323,7 +323,8 @@ def masked(passages: Sequence[Passage], policy: Any) -> list[Passage]:
 
 def spoken(said: str, history: Sequence[Message], language: str | None) -> str | None:
     """The language to answer in: as wished, of the question, or of what the user said before; None if nothing tells."""
-    return language or language_of(said) or language_of("\n".join(m.text for m in history if m.role == "user"))
+    told = language or language_of(said) or language_of("\n".join(m.text for m in history if m.role == "user"))
+    return told or asked_in(said)
 
 
 def speaks_of(question: str, history: Sequence[Message]) -> bool:
