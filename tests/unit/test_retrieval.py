@@ -270,6 +270,7 @@ def test_an_answer_that_found_nothing_has_no_sources():
     """A model that says the sentence for nothing rests on no passage."""
     found = drive(answer(CHARGED, PIX, [PASSAGE]), ScriptedModel([NOT_FOUND["pt"]]))
     assert found.sources == () and found.passages == (PASSAGE,)
+    assert drive(answer(CHARGED, PIX, [PASSAGE]), ScriptedModel([" "])).sources == ()
 
 
 def test_the_policy_masks_passages():
