@@ -28,6 +28,8 @@ def judged(reply: str, question: str, history: str, language: str | None = None)
     reply = without_thoughts(reply)
     if len(reply) > 2 * LONGEST_READ:
         return "", "too long"
+    if _FRAME.search(reply):
+        return "", "repeats the request"
     text = _cleaned(reply)
     if not text or text == question:
         return text, "" if text else "empty"
@@ -48,6 +50,8 @@ def judged(reply: str, question: str, history: str, language: str | None = None)
     return text, ""
 
 
+# What the request is framed with (`retrieval.condense`): small models give it back instead of a question.
+_FRAME = re.compile(r"^\W*(?:the conversation|user|assistant)\s*:", re.IGNORECASE | re.MULTILINE)
 _LABEL = re.compile(
     r"^[^\n:：?？]{0,80}(?:question|pergunta|pregunta|domanda|frage|вопрос|问题|問題|質問|질문|السؤال|rewritten|reescrita)"
     r"[^\n:：?？]{0,40}[:：]\s*",

@@ -285,10 +285,10 @@ def evidence(question: str, found: Sequence[Any], former: Sequence[Any]) -> list
 
 
 def sources(text: str, passages: Sequence[Passage], nothing: str) -> tuple[Passage, ...]:
-    """What an answer rests on: the passages that it names; all if it names none; none if it only says `nothing`."""
+    """What an answer rests on: the passages that it names, or all; none where it says `nothing`, or not a word."""
     named = cited(text, passages)
     says_nothing = len(named) == len(passages) and text.strip().rstrip(".!。 ") == nothing.rstrip(".!。 ")
-    return () if says_nothing else named
+    return () if says_nothing or not text.strip() else named
 
 
 def supporting(passages: Sequence[Passage], least: float | None) -> tuple[list[Passage], list[Passage]]:

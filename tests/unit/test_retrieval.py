@@ -63,6 +63,12 @@ def test_the_history_is_quoted_and_takes_no_chat_roles():
         ("Qual é o prazo?", "E para troca?", "O prazo para troca é de dias. E qual é ele?", "an answer in it"),
         ("Qual é o prazo?", "E para troca?", "Qual é o prazo para troca na Amazon?", "says what was not said: 1"),
         ("Qual é o prazo?", "E para troca?", "", "empty"),
+        (
+            "退款要多久?",
+            "Pix 呢?",
+            "The conversation:\n\nuser:\n> 退款要多久?\n\nThe last question:\n> Pix 呢?",
+            "repeats the request",
+        ),
         ("Qual é o prazo?", "E para troca?", "Qual é o prazo para troca? " * 40, "too long"),
         ("How do I get a refund?", "And by card?", "Sorry, could you provide more context?", "about something else"),
         ("西湖在哪里?", "它有多大?", "它的面积约为六平方公里。", "not a question"),
@@ -264,6 +270,7 @@ def test_an_answer_that_found_nothing_has_no_sources():
     """A model that says the sentence for nothing rests on no passage."""
     found = drive(answer(CHARGED, PIX, [PASSAGE]), ScriptedModel([NOT_FOUND["pt"]]))
     assert found.sources == () and found.passages == (PASSAGE,)
+    assert drive(answer(CHARGED, PIX, [PASSAGE]), ScriptedModel([" "])).sources == ()
 
 
 def test_the_policy_masks_passages():
