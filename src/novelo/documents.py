@@ -35,6 +35,7 @@ from novelo.words import query_stems
 
 if TYPE_CHECKING:
     from novelo.memory import Memory
+    from novelo.retrievers.matrix import Matrix
 
 __all__ = ["Documents", "Ingested", "Progress"]
 
@@ -251,7 +252,7 @@ class Documents:
         matches = self.store.find(self.key, words, rest=by_meaning)
         known = dict(zip((tuple(stems) for stems, _ in words), matches.frequencies, strict=False))
         own = own_words(asked, known, row.chunks)
-        near: dict[int, float] = {}
+        matrix: Matrix | None = None
         found: builtins.list[tuple[int, dict[str, Any]]]
         if by_meaning:
             assert self.embedder is not None
@@ -261,21 +262,21 @@ class Documents:
             weights = [weight for _, weight in asked]
             ranked = matrix.search(vectors, weights, matches.scores, 2 * limit, matches.rest, matches.share, row.chunks)
             found = [(one.number, {"score": one.score, "keyword": one.keyword, "cosine": one.cosine}) for one in ranked]
-            most = max(weight for _, weight in asked)
-            strongest = [n for n, (_, weight) in enumerate(asked) if weight == most]
-            near = matrix.cosines([one.number for one in ranked], vectors[strongest])
+            strongest = vectors[[weight == max(weights) for weight in weights]]
         else:
             best = nlargest(2 * limit, matches.scores.items(), key=lambda one: (one[1], -one[0]))
             found = [(number, {"score": score, "keyword": score}) for number, score in best]
         stored = self.store.chunks(self.key, [number for number, _ in found])
-        out: dict[str, Passage] = {}  # a text that several sources hold comes once
+        out: dict[str, tuple[int, Passage]] = {}  # a text that several sources hold comes once
         for number, facts in found:
-            if number in stored:
+            if number in stored and len(out) < limit:
                 passage = _passage(stored[number]) | {name: value for name, value in facts.items() if value is not None}
-                texts = (passage["text"], passage.get("title", ""), passage.get("section", ""))
-                passage["support"] = own.support(texts, near.get(number))
-                out.setdefault(passage["text"], passage)
-        return list(out.values())[:limit]
+                out.setdefault(passage["text"], (number, passage))
+        near = {} if matrix is None else matrix.cosines([number for number, _ in out.values()], strongest)
+        for number, passage in out.values():
+            texts = (passage["text"], passage.get("title", ""), passage.get("section", ""))
+            passage["support"] = own.support(texts, near.get(number))
+        return [passage for _, passage in out.values()]
 
 
 # ------------------------------------------------------------------------------------------------ values
