@@ -96,7 +96,7 @@ class Condensed(msgspec.Struct, frozen=True, omit_defaults=True):
         refused: why what the model gave was not taken; "" if it was, or if no model was asked.
         calls: model calls that it took: 0 or 1.
         usage, model: of that call, as the provider reports them.
-        decision: "first message", "stands alone", "rewritten", "unchanged" (the model gave the question back),
+        decision: "first message", "stands alone", "rewritten", "unchanged" (the model found that it stands alone),
             "carried" (no model was asked) or "refused: " with the reason.
         weighted: the effective queries with their weights, whose scores are to be added up.
         readable: for a follow-up, the question with a few words of the former turns.
@@ -201,7 +201,7 @@ def condense(
     rewritten = text != said
     return Condensed(
         said, text, rewritten, "", 1, reply.usage, reply.model, "rewritten" if rewritten else "unchanged",
-        rewritten_queries(text, kept) if rewritten else kept.queries, kept.text,
+        rewritten_queries(text, kept), kept.text if rewritten else "",
     )  # fmt: skip
 
 
