@@ -63,7 +63,10 @@ class Words(Protocol):
     size: int
 
     def holding(self, start: str, same: Callable[[str], bool]) -> Sequence[int]:
-        """Positions of messages with a word that begins with `start` and passes the test, in any order, each once."""
+        """Positions of messages with a word that begins with `start` and passes the test, each once.
+
+        In any order; of more than `MOST_PLACES` only the newest.
+        """
         ...
 
     def texts(self, positions: Sequence[int]) -> list[str]:
@@ -219,7 +222,7 @@ class WordList:
             if same(self._sorted[at]):
                 found.update(self._places[self._sorted[at]])
             at += 1
-        return list(found)
+        return sorted(found, reverse=True)[:MOST_PLACES]
 
     def texts(self, positions: Sequence[int]) -> list[str]:
         """What the messages at some positions say."""

@@ -51,6 +51,15 @@ def test_nearer_turns_and_the_first_one_weigh_more():
     assert weights["quatro"] > weights["três"] > weights["dois"] and "um" not in weights
 
 
+def test_a_question_that_leans_carries_more():
+    """Few words and a pronoun lean on the talk; a longer question without one brings its own subject."""
+    history = talk("Quem pintou Abaporu?", "Tarsila do Amaral pintou Abaporu.")
+    weights = [dict(carried(history, asked).queries)["Quem pintou Abaporu?"] for asked in (
+        "Quando ela nasceu?", "Onde fica?", "Quais museus brasileiros guardam quadros modernistas famosos?"
+    )]  # fmt: skip
+    assert weights == [0.45, 0.3, 0.21]
+
+
 def test_a_first_question_has_nothing_to_carry():
     """Without a history the question is alone, and so is the readable text."""
     found = carried([], "Qual é o prazo?")
@@ -262,6 +271,6 @@ def test_the_record_of_a_turn_tells_what_was_carried():
             with thread.turn(question) as turn:
                 found = turn.answer(model, shelf)
         told = found.context.explain()
-        assert "question: carried" in told and "searched: Como faço a devolução de um tênis? (× 0.3)" in told
+        assert "question: carried" in told and "searched: Como faço a devolução de um tênis? (× 0.45)" in told
         assert [call.purpose for call in thread.usage()] == ["reply", "reply"]
         assert "[1]" in told and ", score" in told

@@ -70,12 +70,19 @@ class Index:
             at, page = at + page, 4 * page
 
     def positions(
-        self, db: Session, start: str, same: Callable[[str], bool], key: bytes, low: int, high: int
+        self, db: Session, start: str, same: Callable[[str], bool], key: bytes, within: range, limit: int
     ) -> list[int]:
-        """Positions of a thread's own messages, from one to below another, with a word that begins so and passes."""
+        """Positions of a thread's own messages in a range, the newest, with a word that begins so and passes a test."""
         begins = lexeme(start)
-        rows = db.run("rows_of_words", (key, low, high, f"{quoted([begins])}:*"))
-        return [at for at, words in rows if any(word.startswith(begins) and same(word) for word in words)]
+        out: list[int] = []
+        high = within.stop
+        while len(out) < limit:
+            rows = list(db.run("rows_of_words", (key, within.start, high, f"{quoted([begins])}:*", limit)))
+            out += [at for at, words in rows if any(word.startswith(begins) and same(word) for word in words)]
+            if len(rows) < limit:
+                break
+            high = rows[-1][0]
+        return out
 
     def _owner_word(self, owner: str) -> str:
         return f"{SIGN}o{blake2b(owner.encode(), key=self._secret, digest_size=8).hexdigest()}"

@@ -286,9 +286,9 @@ ORDER BY 3 DESC, position DESC LIMIT $2 OFFSET $3;
 DELETE FROM search WHERE thread = $1 AND position = $2;
 
 -- rows_of_words --
--- Where words stand, in a stretch of a thread.
+-- Where words stand, in a stretch of a thread: the last ones.
 SELECT position, tsvector_to_array(words) FROM search
-WHERE thread = $1 AND position >= $2 AND position < $3 AND words @@ $4::tsquery;
+WHERE thread = $1 AND position >= $2 AND position < $3 AND words @@ $4::tsquery ORDER BY position DESC LIMIT $5;
 
 -- embedded --
 -- Entries that have a vector of a model, or need none.

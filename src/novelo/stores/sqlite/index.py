@@ -48,7 +48,8 @@ class Index:
         values = (f"{self._owner_word(owner)} {words}", key, position)
         db.run("index_entry", values)
         if not db.changes():
-            db.run("number_thread", (key,))
+            number = next(iter(db.run("next_number")))[0]
+            db.run("number_thread", (key, number))
             db.run("index_entry", values)
         if next(iter(db.run("waiting")))[0] >= WAITING:
             self.take_in(db)
@@ -111,18 +112,18 @@ class Index:
         return list(islice(filter(same, islice(found, MOST_LOOKED_AT)), MOST_KIN))
 
     def positions(
-        self, db: Session, start: str, same: Callable[[str], bool], key: bytes, low: int, high: int
+        self, db: Session, start: str, same: Callable[[str], bool], key: bytes, within: range, limit: int
     ) -> list[int]:
-        """Positions of a thread's own messages, from one to below another, with a word that begins so and passes."""
+        """Positions of a thread's own messages in a range, the newest, with a word that begins so and passes a test."""
         rows = _rows_of(db, key)
-        first, last = rows.start + low, min(rows.start + high, rows.stop)
+        first, last = rows.start + within.start, min(rows.start + within.stop, rows.stop)
         out = []
         for text, _, position in db.run("waiting_between", (first, last)):
             if start in text and any(word.startswith(start) and same(word) for word in text.split()):
                 out.append(position)
         words = self.kin(db, start, same)
         if words:
-            found = db.run("rows_of_words", (_quoted(words, "OR"), first, last))
+            found = db.run("rows_of_words", (_quoted(words, "OR"), first, last, limit))
             out += [row[0] - rows.start for row in found]
         return out
 

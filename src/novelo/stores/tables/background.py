@@ -10,7 +10,7 @@ import msgspec
 
 from novelo.errors import StorageCorrupt
 from novelo.stores.base import PARKED, Base, Job, Lease, ThreadRow, Work
-from novelo.stores.rules import LATE_S, free_job, storable
+from novelo.stores.rules import RETAKEN_S, free_job, storable
 from novelo.stores.tables.connection import Connection
 from novelo.stores.tables.facts import read_call, spent_of, thread_row
 from novelo.stores.tables.reading import Reading
@@ -151,7 +151,7 @@ class Background(Reading):
                 self._ask(db, key, work, now)
 
     def _ask(self, db: Connection, key: bytes, work: Work, now: float) -> None:
-        db.run("ask_work", (key, work.kind, work.due, work.spec, now + LATE_S))
+        db.run("ask_work", (key, work.kind, work.due, work.spec, now + RETAKEN_S))
 
     def claim(
         self, lease: Lease, limit: int = 1, key: bytes | None = None, kinds: Collection[str] | None = None

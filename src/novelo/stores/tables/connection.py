@@ -72,8 +72,10 @@ class Index(Protocol):
         """Thread, position and score of the messages that hold all the words, the best first."""
         ...
 
-    def positions(self, db: Any, start: str, same: Callable[[str], bool], key: bytes, low: int, high: int) -> list[int]:
-        """Positions of a thread's own messages, from one to below another, with a word that begins so and passes."""
+    def positions(
+        self, db: Any, start: str, same: Callable[[str], bool], key: bytes, within: range, limit: int
+    ) -> list[int]:
+        """Positions of a thread's own messages in a range, the newest, with a word that begins so and passes a test."""
         ...
 
 

@@ -3,7 +3,7 @@
 Each word in the index begins with the number of its collection and a sign that no word has: `12§reembols`. A search
 passes over no other collection's rows, and a word's frequency is that of the one collection. FTS5 finds chunks with the
 rarest words of a question and ranks them roughly; the best of them are scored exactly, with all words, here. A search
-whose words are in few chunks is exact as a whole; one over a hundred thousand chunks reads some 12,000 postings.
+whose words are in few chunks is exact as a whole; one over a hundred thousand chunks reads some 8,000 postings.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ class Reading(Walk):
         known: dict[bytes, ThreadRow | None] = {}
         with self.database.reading() as connection:
             for place, position, score in self.index.find(connection, words, key, owner):
-                entry = None
+                thread = entry = None
                 with _telling(out.damaged, on=key is None):
                     if place not in known:
                         known[place] = None  # as long as it cannot be read
