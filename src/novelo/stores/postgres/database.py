@@ -41,7 +41,7 @@ LOCK_S = 30.0  # how long a writer waits for another one of the same thread
 POOL = 10  # connections at most, of one process
 LOOK_S = 5.0  # after so long a connection that lies idle is asked whether it is alive; before, only its socket is
 OPTIONS = ("schema", "pool", "timeout", "lock_timeout")
-_WRITE = "BEGIN; SET LOCAL lock_timeout = {0}; SET LOCAL statement_timeout = {0}"
+_WRITE = "BEGIN; SET LOCAL lock_timeout = {0}; SET LOCAL statement_timeout = {1}"
 _SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
@@ -105,6 +105,8 @@ class Database:
             SchemaTooNew: a newer version wrote it.
         """
         self.settings = Settings(url)
+        lock_ms = round(self.settings.lock_s * 1000)
+        self._begin = _WRITE.format(lock_ms, 10 * lock_ms)
         self._mine = threading.local()
         self._process = os.getpid()
         self._closed = False
@@ -171,7 +173,7 @@ class Database:
         with self._lent() as connection:
             sent = False
             try:
-                connection.execute(_WRITE.format(round(self.settings.lock_s * 1000)))
+                connection.execute(self._begin)
                 yield Session(connection, self.settings.schema, writing=True)
                 sent = True
                 connection.execute("COMMIT")

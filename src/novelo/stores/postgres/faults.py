@@ -31,7 +31,7 @@ SAID: tuple[tuple[tuple[str, ...], type[StoreError], str], ...] = (
         "the server has no free connection: close some, use a pooler, or raise max_connections",
     ),
     (("55P03",), StorageUnavailable, "another transaction kept a lock for more than {lock_s:g} s: try again"),
-    (("57014",), StorageUnavailable, "the server ended a statement that took more than {lock_s:g} s: try again"),
+    (("57014",), StorageUnavailable, "the server ended a statement that took too long: try again"),
     (
         ("28",), StorageUnavailable,
         "the server at {place} refused the name or the password: check the address and pg_hba.conf",
