@@ -22,10 +22,12 @@ from typing import Any as _Any
 
 from novelo.connect import open_memory as open
 from novelo.context import Context, Draft, compose
+from novelo.documents import Documents
 from novelo.errors import (
     ConcurrentTurnError,
     ContextTooSmall,
     ImportFailed,
+    IndexMismatch,
     InvalidContext,
     InvalidHistory,
     InvalidMessage,
@@ -64,8 +66,10 @@ __all__ = [
     "ConcurrentTurnError",
     "Context",
     "ContextTooSmall",
+    "Documents",
     "Draft",
     "ImportFailed",
+    "IndexMismatch",
     "InvalidContext",
     "InvalidHistory",
     "InvalidMessage",

@@ -35,7 +35,7 @@ def judged(reply: str, question: str, history: str, language: str | None = None)
         return text, "too long"
     if not asks(text):
         return text, "not a question"
-    if _ANSWERS.search(text):
+    if _ANSWERS.search(text) and _tells(text, question):
         return text, "an answer in it"
     written, known = language_of(text), language or language_of(question) or language_of(history)
     if written is not None and known is not None and written != known:
@@ -76,6 +76,18 @@ _ASKING_SIGNS = re.compile(
 )
 # A statement before the question: four words and more that end in a full stop, then a new sentence.
 _ANSWERS = re.compile(r"(?:\S+\s+){3,}\S{3,}[.!]\s+\S|[^。！]{4,}[。！]\s*\S|[.!。！]\s*$")
+
+
+_SENTENCE = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])")
+
+
+def _tells(text: str, question: str) -> bool:
+    """Whether what stands around a question is more than what the user put there ("I like lamb. Is it served?")."""
+    said = terms(question)
+    told = [terms(sentence) for sentence in _SENTENCE.split(text) if not asks(sentence)]
+    if not any(told):
+        return not question.rstrip().endswith((".", "!", "。", "！"))
+    return any(2 * len(words & said) < len(words) for words in told)
 
 
 def asks(text: str) -> bool:

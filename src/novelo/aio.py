@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import anyio
 import anyio.to_thread
 
-from novelo.answering import Search, advanced, answering, chosen, ranked, searched, texts
+from novelo.answering import Search, advanced, answering, chosen, ranked, rewriter, searched, texts
 from novelo.asking import ModelRequest
 from novelo.context import Retrieved
 from novelo.memory import Memory
@@ -126,6 +126,18 @@ class AsyncMemory(_Awaited):
 
 class AsyncDocuments(_Awaited):
     """`Documents`, awaited; files are read and passages embedded on a worker thread."""
+
+    async def embed(self, progress: Any = None, *, rebuild: bool = False) -> int:
+        """Make the vectors that are missing; a cancellation ends it after the few passages at hand."""
+        stop = threading.Event()
+        call = _Call(self._inner.embed, (progress,), {"rebuild": rebuild, "stop": stop})
+        try:
+            made: int = await anyio.to_thread.run_sync(call.run, abandon_on_cancel=True)
+        except anyio.get_cancelled_exc_class():
+            stop.set()
+            await call.end()
+            raise
+        return made
 
 
 class AsyncThread(_Awaited):
@@ -236,8 +248,8 @@ class AsyncTurn(_Awaited):
     ) -> Answered:
         """Answer from documents, as `LiveTurn.answer` does; models and retrievers are awaited where they can be."""
         turn = self._inner
-        steps = answering(turn, chosen(retriever, on_query, options))
-        rewriter = model if condenser is None else condenser
+        condenser = rewriter(model, condenser)
+        steps = answering(turn, chosen(retriever, condenser, on_query, options))
         outcome: Any = None
         try:
             while not isinstance(step := await threaded(advanced, steps, outcome), Answered):
@@ -245,7 +257,7 @@ class AsyncTurn(_Awaited):
                     if isinstance(step, Search):
                         outcome = await _searched(retriever, step)
                     elif isinstance(step, ModelRequest):
-                        outcome = await acomplete(rewriter, step)
+                        outcome = await acomplete(condenser, step)
                     else:
                         outcome = await self.ask(model, on_text=on_text, **step.options)
                 except Exception as error:

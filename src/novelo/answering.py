@@ -20,6 +20,7 @@ import msgspec
 
 from novelo._again import chats, reminds, says_more
 from novelo.asking import Flow, ModelReply, ModelRequest, T
+from novelo.carrying import unread_first
 from novelo.compaction import LANGUAGES
 from novelo.context import Retrieved
 from novelo.context.redact import Redact
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
 HISTORY = "window:6turns"  # what the rewriting model reads
 LIMIT = 5  # passages
+READ_BEFORE = 4  # more of them that are looked at, since the user may have read some in the answers before
 LOOKED_BACK = 5  # turns in which the passages of a former answer are looked for
 LONGEST = 2000  # characters of a question that are searched for; a longer one is not rewritten
 SHOWN_REJECTED = 3  # of what was found and too weak, in the manifest
@@ -86,8 +88,18 @@ class Options(msgspec.Struct, frozen=True):
     more: dict[str, Any] = {}
 
 
-def chosen(retriever: Any, on_query: Callable[[Retrieved], None] | None, given: dict[str, Any]) -> Options:
+def rewriter(model: Any, condenser: Any) -> Any:
+    """Who rewrites questions: the model itself where nobody else is named; None for nobody."""
+    found = model if condenser is None else condenser
+    return found if found is not False and getattr(found, "rewrites", True) else None
+
+
+def chosen(
+    retriever: Any, condenser: Any, on_query: Callable[[Retrieved], None] | None, given: dict[str, Any]
+) -> Options:
     """The options of a call, what belongs to `turn.messages` apart; a retriever may know its own least score.
+
+    A model whose `rewrites` is False (the offline one) is not asked for a standalone question.
 
     Raises:
         InvalidSpec: a limit below 1.
@@ -98,6 +110,7 @@ def chosen(retriever: Any, on_query: Callable[[Retrieved], None] | None, given: 
         own["min_score"] = getattr(retriever, "min_score", None)
     if own.get("limit", LIMIT) < 1:
         raise InvalidSpec(f"limit={own['limit']}: expected 1 or more")
+    own.setdefault("ask", condenser is not None)
     return Options(**own, weighted=isinstance(retriever, Documents), on_query=on_query, more=given)
 
 
@@ -120,7 +133,9 @@ def answering(turn: LiveTurn, options: Options) -> Steps:
         retrieved = Retrieved(decision="the passages of the turn before")
     elif said and not chats(said):
         condensed, retrieved = yield from _condensed(turn, history, said, options)
-        found = yield Search(retrieved.queries, options.limit)
+        answers = sum(m.role == "assistant" for m in history)
+        found = yield Search(retrieved.queries, options.limit + min(READ_BEFORE, answers))
+        found = unread_first(found, history, options.limit)
     kept, rejected = supporting(evidence(said, found, former)[: options.limit], options.min_score)
     language = spoken(said, history, options.language)
     nothing = NOT_FOUND.get(language or "", NOT_FOUND["en"])
@@ -134,7 +149,7 @@ def answering(turn: LiveTurn, options: Options) -> Steps:
     told = (options.prompt or ANSWER).replace("{language}", named).replace("{nothing}", nothing)
     sent = {
         **options.more, "policy": policy, "system": f"{system}\n\n{told}" if system else told,
-        "standalone": condensed.standalone if condensed.rewritten else None, "retrieved": retrieved,
+        "standalone": next((q for q in condensed.queries if q != said), None), "retrieved": retrieved,
     }  # fmt: skip
     if not supported:
         turn.messages(**sent)  # for the manifest
@@ -213,7 +228,7 @@ def _masked(text: str, policy: Any) -> str:
 
 
 def _named(passage: Passage) -> dict[str, Any]:
-    return {k: passage[k] for k in ("title", "section", "source", "score") if k in passage}
+    return {k: passage[k] for k in ("title", "section", "source", "score", "support") if k in passage}
 
 
 # ------------------------------------------------------------------------------------------------ former turns

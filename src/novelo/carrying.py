@@ -37,11 +37,8 @@ P = TypeVar("P", bound="dict[str, Any]")
 
 FIRST = 0.3  # weight of the thread's first question
 LAST, FADES = 0.2, 0.3  # of the newest question before this one, and what is left of it a question further back
-REPLY, NAMES, REPLY_FADES = (
-    0.25,
-    0.1,
-    0.5,
-)  # of the newest reply's words and names, and what is left a reply further back
+REPLY, NAMES = 0.25, 0.1  # of the newest reply's words, and of the names in it once more
+REPLY_FADES = 0.5  # what is left of both a reply further back
 OWN_WORDS, BESIDE = 0.3, 0.5  # the user's words beside a rewritten question, and of the weights of former turns
 REPLIES, QUESTIONS = 3, 4  # how far back is looked, the first question apart
 WORDS = 20  # telling words of a reply
@@ -117,14 +114,15 @@ def telling(text: str, most: int = WORDS) -> list[str]:
 def unread_first(passages: Iterable[P], history: Sequence[Message], limit: int | None = None) -> list[P]:
     """Passages with those behind the others that stand word for word in an answer of the thread.
 
-    A follow-up wants to know more; what it leans on was read a moment ago and matches its words best. Nothing is lost:
-    where only such passages are found they come as they are.
+    A follow-up wants to know more; what it leans on was read a moment ago and matches its words best. Of those that
+    were among the best the first keeps the last place, in case it is asked for once more.
 
     Args:
         passages: the best first; as many more than `limit` as there may be such ones.
         history: the messages before the question.
         limit: how many to give.
     """
+    passages = list(passages)
     told = [set(stems(m.text)) for m in history if m.role == "assistant" and m.text.strip()]
     new: list[P] = []
     read: list[P] = []
@@ -132,7 +130,9 @@ def unread_first(passages: Iterable[P], history: Sequence[Message], limit: int |
         words = set(stems(str(passage.get("text") or "")))
         known = any(len(words & answer) >= OVERLAP * len(words) for answer in told)
         (read if known and words else new).append(passage)
-    return [*new, *read][:limit]
+    if limit is None or not any(one is two for one in read for two in passages[:limit]):
+        return [*new, *read][:limit]
+    return [*new[: max(1, limit - 1)], *read][:limit]
 
 
 def _words(text: str) -> Iterator[str]:

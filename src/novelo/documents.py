@@ -28,8 +28,9 @@ from novelo.retrievers.base import Embedder
 from novelo.retrievers.chunks import Chunk, chunks
 from novelo.retrievers.files import MAX_BYTES, File, Walked, below, content, shown, walk
 from novelo.retrievers.readers import Document, read, section_of
+from novelo.retrievers.support import ENOUGH, own_words
 from novelo.stores.documents import Collection, NewChunk, NewSource, Source, StoredChunk, check_model
-from novelo.words import query_stems, stems
+from novelo.words import STEMMED, query_stems, stems
 
 if TYPE_CHECKING:
     from novelo.memory import Memory
@@ -42,6 +43,7 @@ ASKED = 4000  # characters of a question that are searched for
 ASKED_WORDS = 64  # different words of it
 STALE_S = 5.0  # for so long new vectors may wait to be searched while more are coming
 FOUND_MOST = 1000
+LANGUAGE_OF = 20_000  # characters of a document that its language is told by
 
 Queries = str | Sequence[str] | Sequence[tuple[str, float]]
 
@@ -88,6 +90,8 @@ class Ingested(msgspec.Struct, frozen=True):
 
 class Documents:
     """One collection of an owner's. Safe to use from several threads; nothing is written before something is put in."""
+
+    min_score = ENOUGH  # below it a passage supports no answer; of `support`
 
     def __init__(self, memory: Memory, name: str, owner: str, embedder: Embedder | None) -> None:
         """See `Memory.documents`."""
@@ -201,9 +205,10 @@ class Documents:
                 raise ImportFailed(f"passage {number}: {error}") from error
             name = section.source or "passage-" + blake2b(section.blocks[0].text.encode(), digest_size=8).hexdigest()
             grouped.setdefault(name, []).append(section)
-        made = [_new_source(Source(name), Document(tuple(sections))) for name, sections in grouped.items()]
-        for start in range(0, len(made), PUT_CHUNKS):
-            self._store.put(self.key, (self.owner, self.name), made[start : start + PUT_CHUNKS], time.time())
+        waiting = _Waiting(self)
+        for name, sections in grouped.items():
+            waiting.add(_new_source(Source(name), Document(tuple(sections))))
+        waiting.put()
         self._then(vectors, None)
         return sum(map(len, grouped.values()))
 
@@ -263,6 +268,8 @@ class Documents:
     def search(self, queries: Queries, limit: int = 5, keyword_only: bool = False) -> builtins.list[Passage]:
         """The passages that fit a question best: text, title, section, source, and scores.
 
+        `score` ranks them, and `support` says whether one can carry an answer at all: 0.5 and more is enough.
+
         Args:
             queries: a question; several, such as the rewritten one and the user's own words; or (question, weight).
             limit: how many, at most 1000.
@@ -282,15 +289,23 @@ class Documents:
             by_meaning = False
         if by_meaning:
             self._check_model(row)
-        matches = self._store.find(self.key, _words_of(asked), rest=by_meaning)
+        words = _words_of(asked)
+        matches = self._store.find(self.key, words, rest=by_meaning)
+        known = dict(zip((tuple(stems) for stems, _ in words), matches.frequencies, strict=False))
+        own = own_words(asked, known, row.chunks)
+        near: dict[int, float] = {}
         found: builtins.list[tuple[int, dict[str, Any]]]
         if by_meaning:
             assert self.embedder is not None
             vectors = self.embedder.queries([text for text, _ in asked])
+            check_model(row, self.embedder.name, vectors.shape[1])  # some know their size by their first vector only
             matrix = self.memory.indexes.matrix(self._store, row)
-            scores = matches.rest | matches.scores
-            ranked = matrix.search(vectors, [weight for _, weight in asked], scores, 2 * limit)
+            weights = [weight for _, weight in asked]
+            ranked = matrix.search(vectors, weights, matches.scores, 2 * limit, matches.rest, matches.share)
             found = [(one.number, {"score": one.score, "keyword": one.keyword, "cosine": one.cosine}) for one in ranked]
+            most = max(weight for _, weight in asked)
+            strongest = [n for n, (_, weight) in enumerate(asked) if weight == most]
+            near = matrix.cosines([one.number for one in ranked], vectors[strongest])
         else:
             best = nlargest(2 * limit, matches.scores.items(), key=lambda one: (one[1], -one[0]))
             found = [(number, {"score": score, "keyword": score}) for number, score in best]
@@ -299,6 +314,8 @@ class Documents:
         for number, facts in found:
             if number in stored:
                 passage = _passage(stored[number]) | {name: value for name, value in facts.items() if value is not None}
+                texts = (passage["text"], passage.get("title", ""), passage.get("section", ""))
+                passage["support"] = own.support(texts, near.get(number))
                 out.setdefault(passage["text"], passage)
         return list(out.values())[:limit]
 
@@ -377,6 +394,30 @@ class Indexes:
         self._matrices.clear()
 
 
+class _Waiting:
+    """Sources that are put in together: a transaction for each would be slow, one for all would hold up a chat."""
+
+    def __init__(self, documents: Documents) -> None:
+        self._documents = documents
+        self._sources: builtins.list[NewSource] = []
+        self._chunks = self.chunks = 0
+
+    def add(self, source: NewSource) -> None:
+        """One more."""
+        self._sources.append(source)
+        self._chunks += len(source.chunks)
+        if self._chunks >= PUT_CHUNKS:
+            self.put()
+
+    def put(self) -> None:
+        """Put in what waits."""
+        if self._sources:
+            docs = self._documents
+            docs._store.put(docs.key, (docs.owner, docs.name), self._sources, time.time())
+        self.chunks += self._chunks
+        self._sources, self._chunks = [], 0
+
+
 class _Putting:
     """Files on their way into a collection."""
 
@@ -385,8 +426,7 @@ class _Putting:
         known = documents.list()
         self._by_path = {one.path: one for one in known if one.path}
         self._names = {one.source: one.path for one in known}
-        self._waiting: builtins.list[NewSource] = []
-        self._chunks = 0
+        self._waiting = _Waiting(documents)
         self._done: dict[str, builtins.list[str]] = {"added": [], "changed": [], "same": []}
 
     def file(self, file: File, max_bytes: int) -> str:
@@ -410,22 +450,13 @@ class _Putting:
         self._names[name] = path
         title = os.path.splitext(os.path.basename(path))[0]
         made = _new_source(Source(name, path, seal, document.title or title, bytes=len(data)), document)
-        self._waiting.append(made)
+        self._waiting.add(made)
         self._done["added" if known is None else "changed"].append(name)
-        if sum(len(one.chunks) for one in self._waiting) >= PUT_CHUNKS:
-            self._put()
         return ""
-
-    def _put(self) -> None:
-        if self._waiting:
-            docs = self._documents
-            docs._store.put(docs.key, (docs.owner, docs.name), self._waiting, time.time())
-            self._chunks += sum(len(one.chunks) for one in self._waiting)
-            self._waiting = []
 
     def end(self, seconds: float) -> Ingested:
         """Put in what waits, and take out what is gone from the folders."""
-        self._put()
+        self._waiting.put()
         walked, docs = self._walked, self._documents
         here = {shown(file.path) for file in walked.files} | walked.bad.keys()
         gone = [
@@ -440,21 +471,31 @@ class _Putting:
         if gone or self._done["changed"]:
             docs.memory.store.scrub()
         lists = {name: tuple(found) for name, found in self._done.items()}
-        return Ingested(**lists, removed=tuple(gone), bad=walked.bad, others=walked.others, chunks=self._chunks,
+        return Ingested(**lists, removed=tuple(gone), bad=walked.bad, others=walked.others, chunks=self._waiting.chunks,
                         seconds=seconds)  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------------------ values
 def _new_source(source: Source, document: Document) -> NewSource:
     cut = chunks(document, source.title)
-    language = language_of("\n".join(chunk.text for chunk in cut)[:20_000])
+    language = language_of("\n".join(chunk.text for chunk in cut)[:LANGUAGE_OF])
+    mixed = (
+        len(document.sections) > 1 and document.sections[0].entry
+    )  # passages of several languages may stand in a file
     made = []
     for chunk in cut:
-        spoken = language_of(chunk.text) or language
-        heads, words = (" ".join(stems(text, spoken)) for text in (chunk.heading, chunk.text))
+        spoken = (language_of(chunk.text) if mixed else None) or language
+        heads, words = (" ".join(_stems(text, spoken)) for text in (chunk.heading, chunk.text))
         made.append(NewChunk(msgspec.json.encode(chunk), heads, words))
     tokens = sum(chunk.tokens for chunk in cut)
     return NewSource(msgspec.structs.replace(source, tokens=tokens, chunks=len(made)), made)
+
+
+def _stems(text: str, language: str | None) -> builtins.list[str]:
+    """The stems of a text; where its language is not known, a word's stems in each language that has any."""
+    if language is not None:
+        return stems(text, language)
+    return [stem for word in zip(*(stems(text, one) for one in STEMMED), strict=True) for stem in dict.fromkeys(word)]
 
 
 def _chunk_of(stored: StoredChunk) -> Chunk:
@@ -477,8 +518,14 @@ def _asked(queries: Queries) -> builtins.list[tuple[str, float]]:
     given: Sequence[Any] = [queries] if isinstance(queries, str) else list(queries)
     out: dict[str, float] = {}
     for one in given:
-        pair = (one, 1.0) if isinstance(one, str) else tuple(one)
-        if len(pair) != 2 or not isinstance(pair[0], str) or not isinstance(pair[1], (int, float)) or pair[1] < 0:
+        pair = (one, 1.0) if isinstance(one, str) else one
+        if (
+            not isinstance(pair, (tuple, builtins.list))
+            or len(pair) != 2
+            or not isinstance(pair[0], str)
+            or not isinstance(pair[1], (int, float))
+            or pair[1] < 0
+        ):
             raise InvalidSpec("queries: expected a text, a list of texts, or a list of (text, weight from 0 up)")
         text = pair[0][:ASKED].strip()
         if text and pair[1] > 0:

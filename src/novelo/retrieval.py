@@ -294,12 +294,13 @@ def supporting(passages: Sequence[Passage], least: float | None) -> tuple[list[P
     """The passages that can support an answer, and the others.
 
     Args:
-        least: the score that a passage must have; one without a score is its retriever's word. None takes all.
+        least: the support that a passage must have, or the score where its retriever tells no support; one with
+            neither is its retriever's word. None takes all.
     """
     kept: list[Passage] = []
     rejected: list[Passage] = []
     for passage in passages:
-        score = passage.get("score")
+        score = passage.get("support", passage.get("score"))
         weak = least is not None and isinstance(score, int | float) and not score >= least
         (rejected if weak or not passage["text"].strip() else kept).append(passage)
     return kept, rejected

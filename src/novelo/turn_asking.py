@@ -173,7 +173,8 @@ class Asking:
                 function from a question to passages.
             on_text: called with each piece of a streamed answer.
             on_query: called with what is searched and what was too weak, before the model is asked for the answer.
-            condenser: the model that rewrites questions, where it is another one.
+            condenser: the model that rewrites questions, where it is another one; False for none: what a follow-up
+                leans on is then carried over from the turns before by rules, as with the offline model.
             options: limit (passages, 5), min_score (passages below it support nothing), policy, system, language (to
                 answer in), prompt (instructions for the answer; `{language}` and `{nothing}` are put in), alone (tells
                 questions that need no rewriting), and provider, model as for `messages`.
@@ -181,10 +182,12 @@ class Asking:
             ModelFailed: the answering model failed; the question stays, and `thread.retry()` asks again.
             InvalidSpec: the retriever cannot be asked.
         """
-        from novelo.answering import answered, answering, chosen
+        from novelo.answering import answered, answering, chosen, rewriter
 
-        steps = answering(self, chosen(retriever, on_query, options))  # type: ignore[arg-type]  # LiveTurn is all of us
-        return answered(self, steps, model, model if condenser is None else condenser, retriever, on_text)  # type: ignore[arg-type]
+        condenser = rewriter(model, condenser)
+        chosen_ones = chosen(retriever, condenser, on_query, options)
+        steps = answering(self, chosen_ones)  # type: ignore[arg-type]  # LiveTurn is all of us
+        return answered(self, steps, model, condenser, retriever, on_text)  # type: ignore[arg-type]
 
     def history(self, form: str = "openai", **more: Any) -> Any:
         """The context without the newest question and without the system message, for prompts with a place for each."""

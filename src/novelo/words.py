@@ -12,6 +12,7 @@ so that a question typed without accents meets the same stems.
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -159,6 +160,14 @@ def kin(word: str) -> tuple[str, Callable[[str], bool]]:
 def speaker_words(name: str | None) -> list[str]:
     """The words by which a speaker is found in an index: "Ana Lima" -> ["§nana", "§nlima"]."""
     return [SPEAKER + word for word in words(name[:200], single=False)] if name else []
+
+
+def idf(n: int, texts: int) -> float:
+    """How much a word tells that n of so many texts have: inverse document frequency, never negative (Lucene's form).
+
+    Example: 0 of 52 -> 4.66; 52 of 52 -> 0.01
+    """
+    return math.log(1 + (texts - n + 0.5) / (n + 0.5))
 
 
 def _signs(run: str, single: bool) -> Iterator[str]:

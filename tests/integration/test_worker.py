@@ -156,7 +156,7 @@ def test_jobs_survive_a_restart(tmp_path):
         assert [job.kind for job in memory.jobs()] == ["compact"]
     with novelo.open(url, policy=POLICY, summarizer=ScriptedModel([GOOD] * 3)) as memory:
         until(lambda: memory.thread("t").summary is not None)
-        assert memory.jobs() == []
+        until(lambda: memory.jobs() == [])
 
 
 def test_work_is_done_when_it_is_asked_for(tmp_path):

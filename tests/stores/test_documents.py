@@ -105,7 +105,9 @@ def test_the_best_is_first(docs):
     both = docs.find(key, [(["pix", "pixes"], 1.0)]).scores
     twice = docs.find(key, [(["pix"], 2.0)]).scores
     assert one == both and {n: round(2 * s, 9) for n, s in one.items()} == {n: round(s, 9) for n, s in twice.items()}
-    assert docs.find(key, []) == docs.find(key, [(["nada"], 1.0)]) == docs.find(key, [(["pix"], 0.0)]) == Matches({})
+    assert docs.find(key, []) == Matches({})
+    assert docs.find(key, [(["nada"], 1.0)]) == Matches({}, frequencies=(0,))
+    assert docs.find(key, [(["pix"], 0.0)]) == Matches({}, frequencies=(2,))
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
@@ -138,8 +140,7 @@ def test_a_common_word_does_not_hide_the_rare_one(docs):
     key = put(docs, *sources)
     assert found(docs, key, "conta", "pix", "valor")[0][0] == "conta valor pix"
     matches = docs.find(key, [(["conta"], 0.1), (["valor"], 0.1), (["pix"], 1.0)], rest=True)
-    assert len(matches.scores) + len(matches.rest) == size
-    assert not matches.scores.keys() & matches.rest.keys()
+    assert len(matches.scores.keys() | matches.rest.keys()) == size
 
 
 def test_weak_words_do_not_crowd_out_strong_ones(docs):

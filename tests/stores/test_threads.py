@@ -394,7 +394,11 @@ def test_places_outside_of_a_thread(hand):
 def test_a_hit_says_where_its_words_stand(hand):
     """The spans of a hit are the words in the text as it was written."""
     hand.add("O reembolso já foi CONCLUÍDO; 可以退货吗")
-    for words, found in (("concluido", ["CONCLUÍDO"]), ("退货吗 reembolso", ["reembolso", "退货吗"])):
+    for words, found in (
+        ("concluido", ["CONCLUÍDO"]),
+        ("退货吗 reembolso", ["reembolso", "退货吗"]),
+        ("吗", ["吗"]),  # the last sign, which begins no pair
+    ):
         [hit] = hand.store.search(query_words(words), hand.key, None, 9)
         assert [hit.text[a:b] for a, b in hit.spans] == found
 

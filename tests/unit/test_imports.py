@@ -58,6 +58,7 @@ SEAMS = (
     "retrievers.files",
     "retrievers.matrix",
     "retrievers.readers",
+    "retrievers.support",
     "retrievers.vectors",
     "retrievers.nearness",
     "stores.base",

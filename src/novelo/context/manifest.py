@@ -153,9 +153,9 @@ def _short(text: str) -> str:
 
 
 def _found(passage: dict[str, Any]) -> str:
-    score = passage.get("score")
-    named = place_of(passage) or "a passage without a title"
-    return f"{named}, score {score:.2f}" if isinstance(score, int | float) else named
+    told = [(name, passage.get(name)) for name in ("score", "support")]
+    numbers = [f"{name} {value:.2f}" for name, value in told if isinstance(value, int | float)]
+    return ", ".join([place_of(passage) or "a passage without a title", *numbers])
 
 
 def _span(start: int, stop: int) -> str:

@@ -24,8 +24,9 @@ from novelo.errors import ImportFailed
 from novelo.importers.base import Conversation, Source, moment
 from novelo.importers.run import note
 from novelo.integrations.langgraph import NoveloSaver
+from novelo.integrations.langgraph.addresses import Addressed
 from novelo.integrations.langgraph.codec import WRITTEN, strict
-from novelo.integrations.langgraph.saver import MAIN, Addressed
+from novelo.integrations.langgraph.saver import MAIN
 from novelo.memory import Memory
 from novelo.stores.checkpoints import Checkpoint as StoredCheckpoint
 from novelo.stores.checkpoints import NewCheckpoint
@@ -213,8 +214,8 @@ class Move:
     def __init__(self, source: GraphSource, memory: Memory, thread: Thread) -> None:
         self.source, self.thread = source, thread
         self.saver = NoveloSaver(memory, serde=Passing())
-        self.stored: Any = Dated(self.saver._store)
-        self.saver._store = self.stored
+        self.stored: Any = Dated(self.saver._shared.store)
+        self.saver._shared.store = self.stored
         self.there = _stored(self.saver, thread)
         self.versions: dict[Name, dict[str, Any]] = {}  # of the channels that are the transcript's
         self.newest: str | None = next((name.id for name in self.there if not name.ns), None)  # newest first
@@ -278,7 +279,7 @@ class Move:
     def _versions(self, name: Name) -> dict[str, Any]:
         if name not in self.versions:
             row = self.stored.get(self.thread.key, name.ns, name.id)
-            found = {} if row is None else self.saver._codec.bones(row.skeleton)["channel_versions"]
+            found = {} if row is None else self.saver._shared.codec.bones(row.skeleton)["channel_versions"]
             self.versions[name] = {c: v for c, v in found.items() if c in MAIN}
         return self.versions[name]
 
@@ -289,7 +290,7 @@ class Move:
             return False
         stored = self.stored.writes(self.thread.key, name.ns, row.number)
         known = {(w.task, min(at, 0)) for w in stored for at, _, _ in w.items}  # one mark for all that is not special
-        self.saver._seen.put((self.thread.key, name.ns, name.id), {w.task for w in stored})
+        self.saver._shared.seen.put((self.thread.key, name.ns, name.id), {w.task for w in stored})
         grown = False
         for one in written:
             items = [item for item in one.items if (one.task, min(item[0], 0)) not in known]
@@ -341,7 +342,7 @@ class Dated:
 
 def _stored(saver: NoveloSaver, thread: Thread) -> dict[Name, StoredCheckpoint | None]:
     """The checkpoints of a thread of ours, newest first."""
-    rows = saver._store.listed(thread.key, thread.owner, None, None, None, [], None)
+    rows = saver._shared.store.listed(thread.key, thread.owner, None, None, None, [], None)
     return {Name(row.ns, row.id): row for row in rows}
 
 

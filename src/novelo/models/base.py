@@ -14,7 +14,7 @@ Failures are `ModelFailed` (see `failures.py`), and a flow sees them where it as
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import msgspec
@@ -252,16 +252,3 @@ def _advance(flow: Flow[T], outcome: ModelReply | Exception | None) -> ModelRequ
         return flow.send(outcome)  # type: ignore[arg-type]  # None begins a generator
     except StopIteration as end:
         return _Done(end.value)
-
-
-def texts_of(passages: Iterable[Any]) -> list[str]:
-    """The texts of passages: a text itself, or the field `text`, `page_content` or `content` of a dict or an object."""
-    found: list[str] = []
-    for passage in passages:
-        text: Any = passage
-        if not isinstance(passage, str):
-            read = passage.get if isinstance(passage, Mapping) else lambda name, of=passage: getattr(of, name, None)
-            text = next((t for t in map(read, ("text", "page_content", "content")) if isinstance(t, str)), None)
-        if text:
-            found.append(text)
-    return found

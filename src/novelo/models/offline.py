@@ -22,13 +22,15 @@ from typing import Any
 
 import msgspec
 
+from novelo._again import says_more
 from novelo.asking import ModelReply, ModelRequest
 from novelo.messages import Message
 from novelo.models import _names as names
 from novelo.models import _words as words
 from novelo.models._extract import extract
 from novelo.models._phrases import is_own, uttered
-from novelo.models.base import ModelDelta, texts_of
+from novelo.models._quoting import quoted, without_block
+from novelo.models.base import ModelDelta
 from novelo.models.chat import estimated_usage
 
 _SENTENCE = re.compile(r"(?<=[.!?…])[\"'”»)]*\s+|(?<=[。！？])|\n+")
@@ -37,7 +39,6 @@ READ = 20_000  # characters of one text that are searched
 SENTENCES = 5_000  # newest ones that are searched
 QUOTED = 300  # characters of a quotation
 LEAST = 0.3  # of the question's weight that a sentence must share
-LEAST_IN_PASSAGES = 0.2  # the same for documents, which were found for this question
 AHEAD = 0.1  # what a document has ahead of the talk, in the same unit
 
 
@@ -45,6 +46,7 @@ class Offline:
     """The built-in responder; see the head of this file."""
 
     name = "offline"
+    rewrites = False  # questions: a follow-up is searched with what it leans on, by rules
 
     def complete(self, request: ModelRequest) -> ModelReply:
         """The answer to the newest message.
@@ -67,11 +69,10 @@ class Offline:
 
 @dataclass(frozen=True)
 class _Sentence:
-    """Something that can be quoted: its text, where it stands ("user", "assistant", "tool", "passage"), its terms."""
+    """Something that can be quoted: its text, where it stands ("user", "assistant", "tool"), its terms."""
 
     text: str
     where: str
-    source: str = ""
     terms: frozenset[str] = field(default=frozenset())
 
 
@@ -86,7 +87,9 @@ def _answer(request: ModelRequest) -> str:
     """What to say to the newest message."""
     messages = [m for m in request.messages if m.get("role") in ("user", "assistant", "tool")]
     asked_at = max((at for at, m in enumerate(messages) if m["role"] == "user"), default=-1)
-    asked = _text(messages[asked_at])[:READ] if asked_at >= 0 else ""
+    asked = without_block(_text(messages[asked_at]), request.passages)[:READ] if asked_at >= 0 else ""
+    if asked_at >= 0:
+        messages[asked_at] = {"role": "user", "content": asked}
     language = _language(messages, asked_at)
     intro = uttered(language, "intro")
     if asked_at >= 0 and not asked.strip() and messages[-1]["role"] != "tool":
@@ -96,13 +99,17 @@ def _answer(request: ModelRequest) -> str:
     sentences = _sentences(asked)
     questions = [sentence for sentence in sentences if words.asks(sentence)]
     result = messages[-1] if messages and messages[-1]["role"] == "tool" else None
-    if not questions and result is None:
+    searched = request.passages and not words.GREETING.fullmatch(asked) and not words.THANKS.fullmatch(asked)
+    if not questions and result is None and not searched:
         said = _acknowledged(language, messages, asked)
         if any(m["role"] == "assistant" for m in messages):
             return said
         return f"{said}{'' if language == 'zh' else ' '}{intro}"  # who it is, where it speaks for the first time
     told = [*messages[:asked_at], {"role": "user", "content": "\n".join(s for s in sentences if s not in questions)}]
-    return _found(language, " ".join(questions) or asked, told, messages[asked_at + 1 :], request.passages)
+    results = messages[asked_at + 1 :]
+    if searched and result is None:
+        return _in_passages(language, asked, messages[:asked_at], request)
+    return _found(language, " ".join(questions) or asked, told, results)
 
 
 def _acknowledged(language: str, messages: Sequence[Mapping[str, Any]], said: str) -> str:
@@ -118,12 +125,29 @@ def _acknowledged(language: str, messages: Sequence[Mapping[str, Any]], said: st
     return uttered(language, "noted_name", name=name) if name else uttered(language, "noted")
 
 
+def _in_passages(language: str, asked: str, told: Sequence[Mapping[str, Any]], request: ModelRequest) -> str:
+    """What the passages say, with where it stands and the passage's number; what was said here, where that fits better.
+
+    Args:
+        asked: the user's own words.
+        told: messages before them.
+    """
+    if names.ASKS_NAME.search(asked) and _name_in(told)[0]:
+        return _found(language, asked, told, ())
+    bare = not words.terms(asked) or says_more(asked)
+    leans_on = request.question or (" ".join(_earlier_terms(told)) if bare else "")
+    quote = quoted(asked, leans_on, request.passages)
+    said, share = _best(words.terms(asked), _quotable(told)[-SENTENCES:])
+    if said is not None and (quote is None or share > quote.share + AHEAD):
+        return uttered(language, said.where, quote=_short(said.text))
+    if quote is None:
+        return uttered(language, "nothing_in")
+    place = uttered(language, "source", source=quote.place) if quote.place else ""
+    return f"{uttered(language, 'passage', quote=quote.text)}{place} [{quote.number}]"
+
+
 def _found(
-    language: str,
-    question: str,
-    told: Sequence[Mapping[str, Any]],
-    results: Sequence[Mapping[str, Any]],
-    passages: Sequence[Any],
+    language: str, question: str, told: Sequence[Mapping[str, Any]], results: Sequence[Mapping[str, Any]]
 ) -> str:
     """What was found for a question: the name, a tool's result, the best sentence, or nothing.
 
@@ -132,7 +156,6 @@ def _found(
         question: what is asked.
         told: messages before the question, and what was told with it.
         results: messages behind the question; results of tools among them were fetched for it.
-        passages: of the request.
     """
     if names.ASKS_NAME.search(question):
         name, quote = _name_in(told)
@@ -140,14 +163,11 @@ def _found(
             return uttered(language, "name", name=name, quote=_short(quote))
     of_tools = _quotable([m for m in results if m["role"] == "tool"])
     if of_tools:
-        fetched = _best(words.terms(question), of_tools) or of_tools[0]
+        fetched = _best(words.terms(question), of_tools)[0] or of_tools[0]
         return uttered(language, "tool", quote=_short(fetched.text))
     wanted = words.terms(question) or _earlier_terms(told)
-    best = _best(wanted, [*_quotable(told), *_of_passages(passages)][-SENTENCES:])
-    if best is None:
-        return uttered(language, "nothing_in" if passages else "nothing")
-    source = uttered(language, "source", source=best.source) if best.source else ""
-    return uttered(language, best.where, quote=_short(best.text)) + source
+    best, _ = _best(wanted, _quotable(told)[-SENTENCES:])
+    return uttered(language, "nothing") if best is None else uttered(language, best.where, quote=_short(best.text))
 
 
 def _language(messages: Sequence[Mapping[str, Any]], asked_at: int) -> str:
@@ -197,28 +217,15 @@ def _quotable(messages: Sequence[Mapping[str, Any]]) -> list[_Sentence]:
             continue
         for sentence in _sentences(text):
             if where == "tool" or not words.asks(sentence):
-                found.append(_Sentence(sentence, where, "", frozenset(words.terms(sentence))))
+                found.append(_Sentence(sentence, where, frozenset(words.terms(sentence))))
     return found
 
 
-def _of_passages(passages: Sequence[Any]) -> list[_Sentence]:
-    """The sentences of passages, with the title or source of each."""
-    found: list[_Sentence] = []
-    for passage in passages:
-        read = passage.get if isinstance(passage, Mapping) else lambda name, of=passage: getattr(of, name, None)
-        source = next((s for s in map(read, ("title", "source")) if isinstance(s, str) and s), "")
-        titled = words.terms(source)
-        for text in texts_of([passage]):
-            for sentence in _sentences(text[:READ]):
-                found.append(_Sentence(sentence, "passage", source, frozenset([*titled, *words.terms(sentence)])))
-    return found
-
-
-def _best(wanted: Sequence[str], sentences: Sequence[_Sentence]) -> _Sentence | None:
-    """The sentence that shares most with the question; None if none shares enough.
+def _best(wanted: Sequence[str], sentences: Sequence[_Sentence]) -> tuple[_Sentence | None, float]:
+    """The sentence that shares most with the question, and how much; None if none shares enough.
 
     A term weighs by how rare it is among the sentences: log(1 + n / (1 + k)) where k of n have it. A sentence's score
-    is the part of the question's weight that it shares. The newest of equals wins, of documents the first.
+    is the part of the question's weight that it shares. The newest of equals wins.
 
     Example: "número do pedido" over two sentences, one with "pedido" -> log 2 of log 2 + log 3, a share of 0.39.
     """
@@ -232,13 +239,9 @@ def _best(wanted: Sequence[str], sentences: Sequence[_Sentence]) -> _Sentence | 
     for sentence in sentences:
         # In the order of the weights, since a sum of floats in another order may differ in its last digit.
         shared = sum(weight for term, weight in weights.items() if term in sentence.terms) / total if total else 0.0
-        of_passage = sentence.where == "passage"
-        if shared < (LEAST_IN_PASSAGES if of_passage else LEAST):
-            continue
-        score = shared + (AHEAD if of_passage else 0.0)
-        if score > most or (score == most and not of_passage):
-            best, most = sentence, score
-    return best
+        if shared >= max(LEAST, most):
+            best, most = sentence, shared
+    return best, most
 
 
 def _short(text: str) -> str:

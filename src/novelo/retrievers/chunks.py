@@ -19,6 +19,7 @@ from novelo.tokens import estimate_text
 SIZE = 300  # tokens of a chunk, at most; e5 reads 512, and a heading and a title come with it
 OVERLAP = 50  # tokens, at most, that a part repeats of the one before
 ENTRY_SIZE = 450  # of a question with its answer, and of passages that somebody else cut
+WIDEST = 12  # signs of a token, at most, that a part is looked for in
 HEADING = " › "
 _SENTENCE = re.compile(r"(?<=[.!?…:;])\s+|(?<=[。!?;])|\n+")
 
@@ -79,19 +80,20 @@ def chunks(document: Document, title: str = "", size: int = SIZE, overlap: int =
 def _cut(section: Section, size: int, overlap: int) -> Iterator[str]:
     pieces = [piece for block in section.blocks for piece in _pieces(block, size)]
     total = sum(piece.tokens for piece in pieces)
-    share = total / max(1, -(-total // size))  # parts of about equal size, so that no crumb is left at the end
+    room = size - overlap if any(piece.running for piece in pieces) else size
+    share = total if total <= size else total / -(-total // max(1, room))  # equal parts: no crumb is left at the end
     held: list[_Piece] = []
-    used = 0
+    used = new = 0
     for piece in pieces:
-        if held and (used + piece.tokens > size or used + piece.tokens / 2 > share):
+        if held and (used + piece.tokens > size or new + piece.tokens / 2 > share):
             yield _joined(held)
             held = _tail(held, overlap, size - piece.tokens) if piece.running and held[-1].running else []
-            used = sum(one.tokens for one in held)
+            used, new = sum(one.tokens for one in held), 0
             if piece.head and not held:
                 head = _Piece(piece.head, estimate_text(piece.head))
                 held, used = [head], head.tokens
         held.append(piece)
-        used += piece.tokens
+        used, new = used + piece.tokens, new + piece.tokens
     if held:
         yield _joined(held)
 
@@ -139,15 +141,15 @@ def _pieces(block: Block, size: int) -> Iterator[_Piece]:
 
 def _parts(text: str, size: int) -> Iterator[str]:
     """A text within the size: cut between words, or between signs where there are no spaces."""
-    while text:
-        if len(text) <= size or estimate_text(text) <= size:  # a token has at least one sign
-            yield text
-            return
-        cut = max(1, size, len(text) * size // (estimate_text(text) + 1))
-        cut = min(cut, len(text))
-        while cut > size and estimate_text(text[:cut]) > size:
-            cut = max(size, cut * 9 // 10)
-        space = text.rfind(" ", cut // 2, cut)
-        cut = space + 1 if space > 0 else cut
-        yield text[:cut].rstrip()
-        text = text[cut:].lstrip()
+    start = 0
+    while start < len(text):
+        part = text[start : start + WIDEST * size]  # never all of it: a file may be one line of 50 MB
+        ends = start + len(part) == len(text)
+        while len(part) > size and (tokens := estimate_text(part)) > size:  # a token has at least one sign
+            ends = False
+            part = part[: max(size, min(len(part) * size // tokens, len(part) * 19 // 20))]
+        space = -1 if ends else part.rfind(" ", len(part) // 2)
+        part = part[: space + 1] if space > 0 else part
+        start += len(part)
+        if part.strip():
+            yield part.strip(" ")

@@ -1,7 +1,7 @@
 """Which files a folder holds for an index, and what is wrong with the others: found without reading one.
 
-Links are followed inside of the folder that was named, once; one that leads out of it, back, or nowhere is told, and
-so is what is no regular file. Names that begin with a dot are left out; files that no reader knows are counted.
+A link is followed to a file inside of the folder that was named; one that leads out of it, back, or nowhere is told,
+and so is what is no regular file. Names that begin with a dot are left out; files that no reader knows are counted.
 """
 
 from __future__ import annotations
@@ -105,44 +105,62 @@ def shown(path: str) -> str:
 def _folder(out: Walked, root: str, seen: set[str]) -> None:
     inside = os.path.realpath(root)
     out.folders.append(shown(root))
-    pending = [root]
-    entered = {inside}
+    pending, links = [root], []
     while pending:
         folder = pending.pop()
         try:
             with os.scandir(folder) as found:
-                names = sorted(entry.name for entry in found)
+                entries = sorted((entry.name, entry.is_symlink()) for entry in found)
         except OSError as error:
             out.bad[shown(folder)] = _said(error)
             out.unknown.append(shown(folder))
             continue
         deeper = []
-        for name in names:
+        for name, is_link in entries:
             path = os.path.join(folder, name)
             if name.startswith("."):
                 continue
-            try:
-                real = os.path.realpath(path, strict=True)
-                mode = os.stat(real).st_mode
-            except OSError as error:
-                out.bad[shown(path)] = _said(error)
-                continue
-            if real != inside and not below(real, inside):
-                out.bad[shown(path)] = "a link that leads out of the folder: name what it leads to itself"
-            elif stat.S_ISDIR(mode):
-                if real in entered:
-                    out.bad[shown(path)] = "a link that leads back: followed once"
-                else:
-                    entered.add(real)
-                    deeper.append(path)
-            elif not stat.S_ISREG(mode):
-                out.bad[shown(path)] = "no regular file"
-            elif (kind := kind_of(os.path.splitext(name)[1])) is None:
-                out.others += 1
-            elif real not in seen:
-                seen.add(real)
-                out.files.append(File(path, shown(os.path.relpath(path, root)).replace(os.sep, "/"), kind))
+            if is_link:
+                links.append(path)
+            elif os.path.isdir(path):
+                deeper.append(path)
+            else:
+                _entry(out, root, path, path, seen)
         pending += reversed(deeper)
+    for path in links:  # behind all that stands there itself, so that it is read under its own name
+        _link(out, root, inside, path, seen)
+
+
+def _link(out: Walked, root: str, inside: str, path: str, seen: set[str]) -> None:
+    """A link is followed to a file in the folder; a folder in the folder is read anyway."""
+    try:
+        real = os.path.realpath(path, strict=True)
+    except OSError as error:
+        out.bad[shown(path)] = _said(error)
+        return
+    if real != inside and not below(real, inside):
+        out.bad[shown(path)] = "a link that leads out of the folder: name what it leads to itself"
+    elif not os.path.isdir(real):
+        _entry(out, root, path, real, seen)
+    elif below(os.path.realpath(os.path.dirname(path)) + os.sep, real):
+        out.bad[shown(path)] = "a link that leads back: not followed"
+
+
+def _entry(out: Walked, root: str, path: str, real: str, seen: set[str]) -> None:
+    try:
+        real = os.path.realpath(real, strict=True)
+        regular = stat.S_ISREG(os.stat(real).st_mode)
+    except OSError as error:
+        out.bad[shown(path)] = _said(error)
+        return
+    kind = kind_of(os.path.splitext(path)[1])
+    if not regular:
+        out.bad[shown(path)] = "no regular file"
+    elif kind is None:
+        out.others += 1
+    elif real not in seen:
+        seen.add(real)
+        out.files.append(File(path, shown(os.path.relpath(path, root)).replace(os.sep, "/"), kind))
 
 
 def _said(error: OSError) -> str:

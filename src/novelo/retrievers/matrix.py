@@ -66,8 +66,31 @@ class Matrix:
         self.chunks = np.concatenate([self.chunks, np.asarray([row[1] for row in rows], np.int64)])
         self._space = None
 
+    def cosines(self, numbers: Sequence[int], queries: Vectors) -> dict[int, float]:
+        """How near some chunks are to the nearest of m queries (m, size); those without a vector are left out."""
+        rows = {int(self.chunks[i]): i for i in np.nonzero(np.isin(self.chunks, np.asarray(numbers, np.int64)))[0]}
+        if not rows:
+            return {}
+        vectors = self.space.vectors[list(rows.values())]
+        near = np.stack([vectors @ self.space.toward(query[None, :]) for query in queries]).max(axis=0)
+        return dict(zip(rows, map(float, near), strict=True))
+
+    @property
+    def space(self) -> Space:
+        """The vectors as they are searched."""
+        if self._space is None:
+            self._space = Space(self._stored.astype(np.float32))
+            self._order = np.argsort(self.chunks)
+        return self._space
+
     def search(
-        self, queries: Vectors, weights: Sequence[float], keyword: Mapping[int, float], limit: int
+        self,
+        queries: Vectors,
+        weights: Sequence[float],
+        keyword: Mapping[int, float],
+        limit: int,
+        rest: Mapping[int, float] | None = None,
+        share: float = 1.0,
     ) -> list[Ranked]:
         """The best chunks by words and by meaning.
 
@@ -76,20 +99,10 @@ class Matrix:
             keyword: chunk number -> score by words; also of chunks that have no vector yet: those get the vector score
                 of an average chunk.
             limit: how many.
+            rest: the same of more chunks, each to be multiplied with `share`; `keyword` goes before it.
         """
-        if self._space is None:
-            self._space = Space(self._stored.astype(np.float32))
-            self._order = np.argsort(self.chunks)
-        cosines = self._space.near(queries, weights)
-        numbers = np.fromiter(keyword, np.int64, len(keyword))
-        scores = np.fromiter(keyword.values(), np.float32, len(keyword))
-        sorted_chunks = self.chunks[self._order]
-        at = np.minimum(np.searchsorted(sorted_chunks, numbers), max(0, len(self) - 1))
-        known = sorted_chunks[at] == numbers if len(self) else np.zeros(len(numbers), bool)
-        bare = numbers[~known]
-        words = np.zeros(len(self) + len(bare), np.float32)
-        words[self._order[at[known]]] = scores[known]
-        words[len(self) :] = scores[~known]
+        cosines = self.space.near(queries, weights)
+        words, bare = self._by_words(keyword, rest or {}, share)
         mean = float(cosines.mean()) if len(cosines) else 0.0
         near = np.concatenate([cosines, np.full(len(bare), mean, np.float32)])
         total = fused(words, near)
@@ -102,3 +115,22 @@ class Matrix:
             Ranked(int(every[i]), float(total[i]), float(words[i]), float(near[i]) if i < len(self) else None)
             for i in best
         ]
+
+    def _by_words(
+        self, keyword: Mapping[int, float], rest: Mapping[int, float], share: float
+    ) -> tuple[Vectors, np.ndarray[tuple[int, ...], np.dtype[np.int64]]]:
+        """Scores by words in the order of the vectors, behind them those of chunks without one; these chunks."""
+        pairs = [(rest, share), (keyword, 1.0)]
+        numbers = np.concatenate([np.fromiter(found, np.int64, len(found)) for found, _ in pairs])
+        scores = np.concatenate(
+            [np.fromiter(found.values(), np.float32, len(found)) * np.float32(factor) for found, factor in pairs]
+        )
+        there = self.chunks[self._order]
+        at = np.searchsorted(there, numbers)
+        known = at < len(there)
+        known[known] = there[at[known]] == numbers[known]
+        bare, where = np.unique(numbers[~known], return_inverse=True)
+        words = np.zeros(len(self) + len(bare), np.float32)
+        words[self._order[at[known]]] = scores[known]
+        words[len(self) + where] = scores[~known]
+        return words, bare

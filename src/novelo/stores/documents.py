@@ -21,7 +21,7 @@ import msgspec
 
 from novelo.errors import IndexMismatch
 
-MATCHES = 20_000  # postings that one search reads, about; words that most chunks have are left for the second step
+MATCHES = 12_000  # postings that one search reads, about; words that most chunks have are left for the second step
 SCORED = 300  # best ones of a search that are scored exactly
 K1, B = 1.2, 0.75  # of BM25 (Robertson and Zaragoza, "The Probabilistic Relevance Framework", 2009)
 HEADS = 1.0  # how much a word of a title or heading counts, against one of the text
@@ -95,11 +95,15 @@ class Matches(msgspec.Struct, frozen=True):
 
     Attributes:
         scores: chunk number -> score, of those scored exactly.
-        rest: of other chunks with a word of the question, roughly; empty unless it was asked for.
+        rest: of all chunks with a word of the question, roughly; empty unless it was asked for.
+        share: what a rough score is to be multiplied with to stand beside an exact one.
+        frequencies: how many chunks have each word of the query.
     """
 
     scores: dict[int, float]
     rest: dict[int, float] = {}
+    share: float = 1.0
+    frequencies: tuple[int, ...] = ()
 
 
 Query = Sequence[tuple[Sequence[str], float]]  # words, each with the stems that a text may have for it, and its weight

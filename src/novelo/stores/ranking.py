@@ -1,6 +1,7 @@
 """BM25 over the chunks of a collection: what words, their weights and the collection's own numbers say of a chunk.
 
-A word of a question may stand in a text by one of several stems; they count as one word. Stems of titles and headings
+A word of a question may stand in a text by one of several stems, or by several at once where nobody could tell the
+text's language; they count as one word, as often as the one that stands there most. Stems of titles and headings
 count beside those of the text, and a chunk's length is that of both.
 
     score = Σ weight · idf · tf · (K1 + 1) / (tf + K1 · (1 - B + B · length / average))
@@ -11,10 +12,11 @@ Source: Robertson and Zaragoza (2009); the form of idf that is never negative is
 
 from __future__ import annotations
 
-import math
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 from novelo.stores.documents import HEADS, K1, B, Query
+from novelo.words import idf
 
 
 class Ranking:
@@ -34,21 +36,20 @@ class Ranking:
         for stems, weight in query:
             n = min(chunks, sum(map(frequency, stems)))
             self.frequencies.append(n)
-            self._words.append((tuple(stems), weight * math.log(1 + (chunks - n + 0.5) / (n + 0.5)) if n else 0.0))
+            self._words.append((tuple(stems), weight * idf(n, chunks) if n else 0.0))
 
     def score(self, heads: list[str], words: list[str]) -> float:
         """The score of a chunk by the stems of its headings and of its text."""
-        counts: dict[str, float] = {}
-        for stem in words:
-            counts[stem] = counts.get(stem, 0.0) + 1
-        for stem in heads:
-            counts[stem] = counts.get(stem, 0.0) + HEADS
+        in_heads, in_words = Counter(heads), Counter(words)
         norm = K1 * (1 - B + B * (len(heads) + len(words)) / self.average)
         total = 0.0
-        for stems, idf in self._words:
-            tf = sum(counts.get(stem, 0.0) for stem in stems)
+        for stems, weight in self._words:
+            tf = 0.0
+            for stem in stems:
+                if stem in in_words or stem in in_heads:
+                    tf = max(tf, in_words[stem] + HEADS * in_heads[stem])
             if tf:
-                total += idf * tf * (K1 + 1) / (tf + norm)
+                total += weight * tf * (K1 + 1) / (tf + norm)
         return total
 
 

@@ -83,6 +83,6 @@ def _stands(folded: str, words: set[str]) -> Iterator[tuple[int, int]]:
             yield match.span()
         elif is_cjk(word):
             for i in range(len(word)):
-                size = 2 if word[i : i + 2] in words else 1
-                if word[i : i + size] in words:
-                    yield match.start() + i, match.start() + i + size
+                found = next((one for one in (word[i : i + 2], word[i]) if one in words), "")
+                if found:  # of the last sign the pair is itself
+                    yield match.start() + i, match.start() + i + len(found)

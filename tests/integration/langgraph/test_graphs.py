@@ -152,10 +152,10 @@ def test_nothing_found_is_said_in_the_users_language():
 
 
 def test_a_bad_rewriting_is_not_searched():
-    """An answer in the place of a question leaves the user's own words."""
+    """An answer in the place of a question leaves the user's own words, with what they lean on beside them."""
     model, shelf = chat("Sim.", "O valor volta em 30 dias.", "ok"), Words()
     state = say(create_conversational_rag_graph(model, shelf, 4, InMemorySaver()), "Há cobrança?", "E com Pix?")
-    assert state["standalone_question"] == "E com Pix?" and shelf.asked[1:] == ["E com Pix?"]
+    assert state["standalone_question"] == "E com Pix?" and shelf.asked[1:] == ["E com Pix? (cobrança)", "E com Pix?"]
 
 
 def test_the_rewriting_is_in_no_stream():

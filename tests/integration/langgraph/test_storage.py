@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
+from types import SimpleNamespace
 
 import apsw
 import pytest
@@ -18,6 +20,7 @@ from langchain_core.messages import (
     ToolMessage,
     message_chunk_to_message,
 )
+from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import MessagesState
@@ -25,7 +28,7 @@ from langgraph.graph import MessagesState
 import novelo
 from graphs import DeltaState, config, echo, line, opened, say, texts
 from novelo.errors import ConcurrentTurnError, InvalidSpec, SchemaTooNew, StorageCorrupt, ThreadErased
-from novelo.integrations.langgraph import NoveloSaver
+from novelo.integrations.langgraph import NoveloSaver, writing
 from novelo.integrations.langgraph.codec import strict
 from novelo.stores.sqlite.rows import over
 
@@ -446,6 +449,45 @@ def test_the_second_of_two_runs_is_told(path):
         assert errors[0].newest
         assert "late" not in texts(saver.transcript("t"))
         assert texts(graph.get_state(config()).values["messages"]) == texts(saver.transcript("t"))
+
+
+def test_a_task_that_wrote_twice_before_its_checkpoint_is_there_keeps_both(path):
+    """Writes that wait for their checkpoint do not replace each other where they are of one task."""
+    with opened(path) as saver:
+        checkpoint = empty_checkpoint()
+        at = config(checkpoint_ns="", checkpoint_id=checkpoint["id"])
+        saver.put_writes(at, [("note", 1), ("note", 2)], "task")
+        saver.put_writes(at, [("__interrupt__", ["ok?"])], "task")
+        saver.put_writes(at, [("note", 3)], "other")
+        saver.put(config(checkpoint_ns=""), checkpoint, {"source": "input", "step": -1, "parents": {}}, {})
+        found = saver.get_tuple(config()).pending_writes
+        said = [("other", "note", 3), ("task", "__interrupt__", ["ok?"]), ("task", "note", 1), ("task", "note", 2)]
+        assert sorted(found) == said
+
+
+@pytest.mark.parametrize("loser", [0, 1])
+def test_who_lost_a_thread_is_told_after_a_short_pause(path, monkeypatch, loser):
+    """Of two savers the slower one gets the typed error, after one pause of 50 ms at most; then it may run again."""
+    pauses, real = [], writing.time.sleep
+    kept = SimpleNamespace(time=writing.time.time, sleep=lambda seconds: (pauses.append(seconds), real(seconds)))
+    monkeypatch.setattr(writing, "time", kept)
+    with opened(path) as first, opened(path) as second:
+        savers = [first, second]
+        slow, quick = savers[loser], savers[1 - loser]
+        say(echo(first), "one")
+        early = quick.get_tuple(config())  # an id that nobody named: no branch is meant
+        held = {**early.checkpoint, "id": empty_checkpoint()["id"]}
+        base = {"configurable": {**early.config["configurable"], "checkpoint_id": str(early.checkpoint["id"])}}
+        say(echo(quick), "two")
+        assert pauses == []
+        began = time.monotonic()
+        with pytest.raises(ConcurrentTurnError) as told:
+            slow.put(base, held, {"source": "loop", "step": 9, "parents": {}}, {})
+        assert time.monotonic() - began < 30
+        assert len(pauses) == 1 and 0 <= pauses[0] <= 0.05
+        assert told.value.newest == quick.get_tuple(config()).checkpoint["id"]
+        assert texts(say(echo(slow), "again")["messages"])[-2:] == ["again", "echo 5: again"]
+        assert len(pauses) == 1
 
 
 @pytest.mark.parametrize("schema", [MessagesState, DeltaState])

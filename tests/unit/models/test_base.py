@@ -23,7 +23,6 @@ from novelo.models import (
     drive,
     stream,
 )
-from novelo.models.base import texts_of
 from novelo.testing import ScriptedModel, ScriptEnded
 
 ASK = ModelRequest([{"role": "user", "content": "Oi!"}])
@@ -204,15 +203,6 @@ def test_an_async_model_is_asked_its_own_way() -> None:
         return (await acomplete(Own(["x"]), ASK)).text, [d.text async for d in astream(Own(), ASK)]
 
     assert anyio.run(main) == ("x", ["own"])
-
-
-def test_texts_of_passages_of_any_shape() -> None:
-    """Texts are found in strings, dicts and objects; what has none is left out."""
-
-    class Document:
-        page_content = "c"
-
-    assert texts_of(["a", {"text": "b", "score": 1}, Document(), {"score": 2}, ""]) == ["a", "b", "c"]
 
 
 def test_nothing_that_was_said_stands_in_a_repr() -> None:

@@ -105,7 +105,7 @@ PASSAGES = [
 def test_documents_are_quoted_with_their_source():
     """A question that a passage answers must be answered by its sentence, with the passage's title or source."""
     said = answer("E se eu tiver pago com Pix?", passages=PASSAGES)
-    assert said == "Nos documentos: «Com Pix, o dinheiro volta para a conta de onde veio.» (cobranca.md)"
+    assert said == "Nos documentos: «Com Pix, o dinheiro volta para a conta de onde veio.» (cobranca.md) [2]"
     assert answer("Qual é a capital da França?", passages=PASSAGES).startswith("Não encontrei nada sobre isso nos doc")
 
 

@@ -104,6 +104,16 @@ def kept_of(talk: Talk) -> Kept | None:
     return None if kept is None or talk.inner or kept.encrypted else kept
 
 
+def flush(talk: Talk) -> None:
+    """Write rows of the ledger that wait for their thread to be there."""
+    if talk.kept is not None and talk.calls:
+        with talk.lock:
+            waiting = list(talk.calls)
+            if talk.kept.note(waiting):
+                for _ in waiting:
+                    talk.calls.popleft()
+
+
 def same_base(one: Base, later: Base) -> bool:
     """Whether nothing came between: no other summary, and nothing that was deleted or masked."""
     return (one.summary, one.content_version) == (later.summary, later.content_version)

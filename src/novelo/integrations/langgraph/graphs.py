@@ -35,6 +35,7 @@ class RagState(MessagesState):
     """Messages, and of the newest question: how it was searched for, and what was found."""
 
     standalone_question: str
+    queries: list[str]
     docs: list[dict[str, Any]]
 
 
@@ -122,7 +123,7 @@ def create_conversational_rag_graph(
         return condense(history, asked, policy=chosen, alone=alone)
 
     def condensed(found: Condensed) -> dict[str, Any]:
-        return {"standalone_question": found.standalone}
+        return {"standalone_question": found.standalone, "queries": list(found.queries)}
 
     def condense_node(state: dict[str, Any], config: RunnableConfig) -> dict[str, Any]:
         return condensed(drive(condensing(state), Asked(rewriter, config)))
@@ -132,7 +133,8 @@ def create_conversational_rag_graph(
 
     def queries(state: dict[str, Any]) -> list[str]:
         asked = _split(state["messages"])[1].text.strip()
-        return list(dict.fromkeys(q for q in (state.get("standalone_question") or asked, asked) if q))
+        given = state.get("queries") or [state.get("standalone_question") or asked, asked]
+        return list(dict.fromkeys(q for q in given if q))
 
     def retrieve(state: dict[str, Any], config: RunnableConfig) -> dict[str, Any]:
         return {"docs": fuse([_passages(_search(retriever, q, config)) for q in queries(state)])}

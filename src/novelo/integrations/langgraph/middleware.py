@@ -9,75 +9,64 @@ its call. Refused as too long it is shortened once. Every call is in the ledger.
 Summaries are made after the reply by a thread of their own, which nobody waits for: a summarizer that fails, hangs or
 is slow changes nothing but the next context's length. With a memory the agent's messages are also a transcript there,
 beside the checkpoints, and the summary outlives the process.
+
+A call goes through the files in this order: `_talk` and `_kept` (what is known of its thread), `_composing` (the
+context), `_call` (the request), and behind the reply `_summaries`.
 """
 
 from __future__ import annotations
 
 import logging
-import random
-import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
-from typing import Annotated, Any, NotRequired, cast
+from typing import Annotated, Any, NotRequired
 
 import msgspec
 from langchain.agents.middleware.types import AgentMiddleware, AgentState, ModelRequest, PrivateStateAttr
-from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, SystemMessage
-from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from novelo.accounts import Accounts
 from novelo.aio import threaded
-from novelo.compaction import INPUT_TOKENS, Contract, flow
-from novelo.context import Context, compose_source, parse
-from novelo.context.listing import ListSource
+from novelo.compaction import INPUT_TOKENS
+from novelo.context import parse
 from novelo.context.manifest import Manifest
 from novelo.context.redact import Redact
-from novelo.context.spec import Pipeline, bounded, stages_of
-from novelo.covering import Plan, masks_of, plan, stage_of
-from novelo.errors import ContextTooSmall, InvalidSpec, ModelFailed, NoveloError
-from novelo.events import CompactionEvent, OnCompaction
+from novelo.context.spec import Pipeline, stages_of
+from novelo.covering import stage_of
+from novelo.errors import InvalidSpec, NoveloError
+from novelo.events import OnCompaction
 from novelo.formats.langchain import from_langchain
 from novelo.integrations.langgraph._call import (
     Books,
     ModelCall,
     answers_of,
+    flush,
     kept_of,
     names_of,
-    same_base,
     same_database,
-    too_few,
     writer_of,
     writes_at_exit,
 )
-from novelo.integrations.langgraph._chat import model_name, provider_of
-from novelo.integrations.langgraph._kept import Kept, end_of
+from novelo.integrations.langgraph._chat import model_name
+from novelo.integrations.langgraph._composing import Composer
+from novelo.integrations.langgraph._kept import Kept
+from novelo.integrations.langgraph._summaries import Summaries
 from novelo.integrations.langgraph._talk import (
     STATE,
     Carried,
-    Made,
     Talk,
     Talks,
     carried,
-    print_of,
     shifted,
     worded,
     wordless,
 )
 from novelo.memory import Memory
-from novelo.models.failures import is_overflow, shorter
 from novelo.protocol import dialect
 from novelo.summaries import Summary
-from novelo.tokens import count_message
 from novelo.tokens import counter as counter_of
-from novelo.transcript import Entry
-from novelo.usage import Call, ThreadUsage
-from novelo.wire import WRITTEN_RESULT
-from novelo.worker import CIRCUIT, RETRY_S, in_time
+from novelo.usage import ThreadUsage
 
-JOBS = 4  # summaries that are being made at a time
-WRITTEN_S = (60, 0.05)  # how often, and after how many seconds, it is looked whether the saver has written a run
 log = logging.getLogger("novelo")
 
 
@@ -151,15 +140,20 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
         self.memory: Memory | None = memory
         self.summarizer: Any = writer_of(summarizer) if summarizer is not None or memory is None else memory.summarizer
         self.books: Accounts = memory if memory is not None else Books(counter_of(counter), window)
-        self.summary_s, self.summary_input, self.summary_prompt = summary_s, summary_input, summary_prompt
         self.on_compaction = [on_compaction] if callable(on_compaction) else list(on_compaction)
         self._stage = stage_of(chosen)
-        self._provider, self._window = provider, window
+        self._composer = Composer(self.books, self._stage, provider, window)
+        self._summaries = Summaries(
+            chosen,
+            self._stage,
+            self.books,
+            self.memory,
+            seconds=summary_s,
+            input_tokens=summary_input,
+            prompt=summary_prompt,
+            listeners=self.on_compaction,
+        )
         self._talks = Talks()
-        self._tools: dict[tuple[int, ...], tuple[Any, list[dict[str, Any]]]] = {}
-        self._jobs: set[threading.Thread] = set()
-        self._jobs_lock = threading.Lock()
-        self._failures, self._paused_until = 0, 0.0
         if prune_state:
             self.state_schema = PrunedState
 
@@ -193,17 +187,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def wait(self, timeout_s: float = 5.0) -> bool:
         """Wait for summaries that are being made; whether all are done."""
-        deadline = time.monotonic() + timeout_s
-        while jobs := self._running():
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return False
-            jobs[0].join(left)
-        return True
-
-    def _running(self) -> list[threading.Thread]:
-        with self._jobs_lock:
-            return [job for job in self._jobs if job.is_alive()]
+        return self._summaries.wait(timeout_s)
 
     # ------------------------------------------------------------------------------------------ around a model call
     def wrap_model_call(self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Any]) -> Any:
@@ -212,7 +196,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
         try:
             response = handler(call.request)
         except Exception as error:
-            response = handler(self._shortened(call, error))
+            response = handler(self._composer.shortened(call, error, self.policy))
         self._ended(call, response)
         return response
 
@@ -225,7 +209,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
         try:
             response = await handler(call.request)
         except Exception as error:
-            response = await handler(self._shortened(call, error))
+            response = await handler(self._composer.shortened(call, error, self.policy))
         if aside:
             await threaded(self._ended, call, response)
         else:
@@ -238,70 +222,8 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
         if talk.kept is not None and request.messages and isinstance(request.messages[-1], HumanMessage):
             talk.kept.memory.within_limits(talk.kept.thread)  # a turn that has begun is brought to its end
         call = ModelCall(talk, request, self._carried(talk, request.state), time.monotonic())
-        self._compose(call, self.policy)
+        self._composer.compose(call, self.policy)
         return call
-
-    def _compose(self, call: ModelCall, policy: Any) -> None:
-        """Compose the context of a call, below the ceiling that the model's refusals have taught."""
-        model = model_name(call.given.model)
-        ceiling = self.books.ceiling(model)
-        kept = call.talk.kept
-        if kept is not None and kept.memory.limits and (room := kept.memory.room(kept.thread, model)) is not None:
-            ceiling = room if ceiling is None else min(ceiling, room)
-        try:
-            context = self._context(call, bounded(policy, ceiling), model)
-        except ContextTooSmall as error:
-            if ceiling is None or error.budget != ceiling:
-                raise
-            context = self._context(call, bounded(policy, error.needed), model)  # the least that is valid
-        call.take(context)
-
-    def _context(self, call: ModelCall, policy: Any, model: str | None) -> Context:
-        given, told = call.given, call.told
-        provider = self._provider or provider_of(given.model)
-        written = "" if dialect(provider).tools else WRITTEN_RESULT
-        source = ListSource(given.messages, partial(count_message, count=self.books.counter), written, "langchain")
-        opening = source.opening()
-        if given.system_message is not None:
-            opening.insert(0, Entry(-1, from_langchain(given.system_message), source=given.system_message))
-        if self._stage is not None:
-            with call.talk.lock:
-                call.summary = call.talk.summary_for(given.messages, source.begin, told)
-        return compose_source(
-            source, opening, policy, counter=self.books.counter, provider=provider, model=model,
-            tools=self._counted(given.tools), correction=self.books.correction(model), window=self._window_of(given),
-            form="langchain", summary=call.summary,
-        )  # fmt: skip
-
-    def _counted(self, tools: Sequence[Any]) -> list[dict[str, Any]] | None:
-        """Definitions of the tools, to be counted; made once for each set of tools."""
-        if not tools:
-            return None
-        key = tuple(map(id, tools))
-        found = self._tools.get(key)
-        if found is None:
-            if len(self._tools) > 100:
-                self._tools.clear()
-            definitions = [t if isinstance(t, dict) else convert_to_openai_tool(t) for t in tools]
-            found = self._tools[key] = (list(tools), definitions)  # the tools are held, so that no id is used again
-        return found[1]
-
-    def _window_of(self, request: ModelRequest[Any]) -> int | None:
-        told = getattr(request.model, "profile", None)
-        profile = told.get("max_input_tokens") if isinstance(told, dict) else None
-        return self._window or self.books.window or (profile if isinstance(profile, int) else None)
-
-    def _shortened(self, call: ModelCall, error: Exception) -> ModelRequest[Any]:
-        """The request with a shorter context; the error again where that cannot help."""
-        if not (is_overflow(error) or isinstance(error, ContextOverflowError)):
-            raise error
-        before = call.context.tokens
-        self.books.learn_ceiling(model_name(call.given.model), shorter(error, before))
-        self._compose(call, self.policy)
-        if call.context.tokens >= before:
-            raise error
-        call.purpose = "retry"
-        return call.request
 
     def _ended(self, call: ModelCall, response: Any) -> None:
         """Note the call, and have a summary made where one is due; nothing here can fail the turn."""
@@ -314,7 +236,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
                 self._note(call, spoken)
             open_calls = bool(spoken is not None and spoken.tool_calls and spoken is answers[-1])
             if answers and not open_calls and not call.talk.busy:
-                self._remember(call, answers)
+                self._summaries.begin(call, answers, self.summarizer, self._composer.window_of(call.given))
         except Exception as error:
             log.warning("the memory of a model call failed with %s", type(error).__name__)
 
@@ -333,19 +255,10 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
             return
         kept: Kept = talk.kept
         talk.calls.append(row)
-        self._flush(talk)
+        flush(talk)
         if kept.memory.on_usage:
             sent = [*context.messages("message"), message]
             kept.memory.tell_usage(kept.thread, row, context.manifest, sent)
-
-    def _flush(self, talk: Talk) -> None:
-        """Write rows of the ledger that wait for their thread to be there."""
-        if talk.kept is not None and talk.calls:
-            with talk.lock:
-                waiting = list(talk.calls)
-                if talk.kept.note(waiting):
-                    for _ in waiting:
-                        talk.calls.popleft()
 
     # ------------------------------------------------------------------------------------------ threads
     def _talk(self, runtime: Any) -> Talk:
@@ -391,118 +304,6 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
                 log.warning("a transcript is behind its state, and is brought up later: %s", type(error).__name__)
                 return False
 
-    # ------------------------------------------------------------------------------------------ summaries
-    def _remember(self, call: ModelCall, answers: list[Any]) -> None:
-        """Begin a summary where one may be due: whether it is, is found out by its own thread."""
-        talk, messages = call.talk, [*call.given.messages, *answers]
-        if self._stage is None or self.summarizer is None:
-            return
-        if time.monotonic() < max(talk.not_before, self._paused_until):
-            return
-        covered = 0 if call.summary is None else max(0, call.summary.upto)
-        if too_few(self._stage, len(messages) - covered):
-            return
-        window = self._window_of(call.given)
-        with self._jobs_lock:
-            self._jobs = {job for job in self._jobs if job.is_alive()}
-            if talk.busy or len(self._jobs) >= JOBS:
-                return
-            talk.busy = True
-            job = threading.Thread(
-                target=self._job, args=(talk, messages, call.told, window), name="novelo-summary", daemon=True
-            )
-            self._jobs.add(job)
-        job.start()
-
-    def _job(self, talk: Talk, messages: list[Any], told: Carried, window: int | None) -> None:
-        try:
-            self._summarize(talk, messages, told, window)
-            talk.failures = self._failures = 0
-        except Exception as error:
-            talk.failures, self._failures = talk.failures + 1, self._failures + 1
-            first, longest = RETRY_S if self.memory is None else self.memory.retry_s
-            pause = min(longest, first * 4 ** min(talk.failures - 1, 10)) * random.uniform(0.8, 1.2)  # noqa: S311  jitter
-            talk.not_before = time.monotonic() + pause
-            if self._failures >= CIRCUIT[0]:
-                self._paused_until = time.monotonic() + CIRCUIT[1]
-            log.warning("a summary was not made, the conversation goes on without it: %s", type(error).__name__)
-        finally:
-            talk.busy = False
-
-    def _summarize(self, talk: Talk, messages: list[Any], told: Carried, window: int | None) -> None:
-        assert self._stage is not None
-        count = partial(count_message, count=self.books.counter)
-        source = ListSource(messages, count, form="langchain")
-        offset = told.pruned
-        with talk.lock:
-            base = talk.summary_for(messages, source.begin, told)
-            made = plan(source, self._stage, base, count, window=window, masks=masks_of(self.policy))
-            if made is None:
-                return
-            kept = kept_of(talk)
-            stood_on = None if kept is None else kept.base(0)
-        place = stands_on = None
-        for _ in range(WRITTEN_S[0] if kept is not None and kept.follows else 1):  # the saver writes behind the run
-            with talk.lock:
-                place = None if kept is None else kept.place(messages, offset, made.upto)
-                stands_on = None if kept is None or place is None else kept.base(end_of(place, made.upto + offset))
-            if kept is None or place is not None:
-                break
-            time.sleep(WRITTEN_S[1])
-        if stood_on is not None and stands_on is not None and not same_base(stood_on, stands_on):
-            raise ModelFailed("another summary came first, or what it was to be made from was changed")
-        calls: list[Call] = []
-        started, before = time.time(), {"messages_before": len(made.entries)}
-        before["tokens_before"] = sum(max(0, e.tokens) for e in made.entries)
-        self._tell(talk, "started", **before)
-        try:
-            summary = self._written(made, calls)
-            number = 1 + max(base.version if base is not None else 0, 0)
-            summary = shifted(msgspec.structs.replace(summary, version=number, active=True), offset)
-            prints = {} if talk.made is None or base is None else dict(talk.made.prints)
-            prints |= {at + offset: print_of(messages[at]) for at in range(source.begin, summary.upto - offset)}
-            if kept is not None and place is not None and stands_on is not None:
-                done, calls = kept.save(summary, place, stands_on, calls), []
-                if not done:
-                    raise ModelFailed("another summary came first, or what it was made from was changed")
-            origin = "" if told.summary is None else told.summary.source
-            with talk.lock:
-                talk.made = Made(summary, prints, origin)
-        except Exception as error:
-            self._tell(talk, "failed", seconds=time.time() - started, error=type(error).__name__, **before)
-            raise
-        finally:
-            talk.calls.extend(calls)
-            self._flush(talk)
-        after = {"messages_after": 2 if self._stage.form == "pair" else 1, "tokens_after": summary.tokens}
-        self._tell(talk, "done", version=number, seconds=time.time() - started, **before, **after)
-
-    def _written(self, made: Plan, calls: list[Call]) -> Summary:
-        assert self._stage is not None
-        contract = Contract(self._stage, self.books.counter, self.summary_input, self.summary_prompt)
-        asking = flow(made, contract, time.time())
-        try:
-            request = next(asking)
-            while True:
-                started = time.monotonic()
-                reply = in_time(partial(self.summarizer.complete, request), self.summary_s)
-                counted = sum(self.books.counter(str(m.get("content", ""))) for m in request.messages)
-                seconds = time.monotonic() - started
-                calls.append(self.books.call("summary", reply.model, reply.usage, counted, reply.message, seconds))
-                request = asking.send(reply)
-        except StopIteration as end:
-            return cast(Summary, end.value)
-        finally:
-            asking.close()
-
-    def _tell(self, talk: Talk, status: Any, *, version: int = 0, **facts: Any) -> None:
-        listeners = [*self.on_compaction, *self.books.on_compaction]
-        if listeners:
-            event = CompactionEvent(
-                talk.thread_id or "", talk.owner, version, status, strategy=str(self._stage), **facts
-            )
-            self.books.tell(listeners, event)
-
 
 class _Keeping(MemoryMiddleware):
     """With a memory: the answer is in the transcript when the agent returns, as the hooks after the model left it."""
@@ -512,7 +313,7 @@ class _Keeping(MemoryMiddleware):
         talk = self._talk(runtime)
         self._synced(talk, state, last=True)
         try:
-            self._flush(talk)
+            flush(talk)
         except NoveloError as error:
             log.warning("rows of a ledger wait for the next turn: %s", type(error).__name__)
         return None
@@ -532,7 +333,7 @@ class _Pruning(_Keeping):
             return None
         told = self._carried(talk, state)
         if self._stage is None:
-            gone = self._left_out(messages)
+            gone = self._composer.left_out(messages, self.policy)
             return {"messages": [RemoveMessage(id=messages[at].id) for at in gone]} if gone else None
         begin = next((i for i, m in enumerate(messages) if not isinstance(m, SystemMessage)), len(messages))
         with talk.lock:
@@ -555,11 +356,3 @@ class _Pruning(_Keeping):
     async def abefore_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:
         """The same, awaited."""
         return await threaded(self.before_model, state, runtime)
-
-    def _left_out(self, messages: Sequence[Any]) -> list[int]:
-        source = ListSource(messages, partial(count_message, count=self.books.counter), form="langchain")
-        context = compose_source(
-            source, source.opening(), self.policy, counter=self.books.counter, window=self._window or self.books.window
-        )
-        kept = {at for start, stop in context.manifest.kept for at in range(start, stop)}
-        return [at for at, m in enumerate(messages) if at not in kept and m.id]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
@@ -11,12 +11,10 @@ from langgraph.checkpoint.serde.types import _DeltaSnapshot
 from novelo.errors import StorageCorrupt
 from novelo.formats.langchain import to_langchain
 from novelo.integrations.langgraph.copies import Pristine, Talks
+from novelo.integrations.langgraph.shared import Shared
 from novelo.stores import checkpoints as stored
 from novelo.stores.base import StoredEntry, ThreadRow
 from novelo.stores.checkpoints import SINGLE, SNAPSHOT, Cut, Inline, Kept, Places, Ref
-
-if TYPE_CHECKING:
-    from novelo.integrations.langgraph.saver import NoveloSaver
 
 GONE: Any = object()  # a value that was removed for good
 
@@ -24,8 +22,8 @@ GONE: Any = object()  # a value that was removed for good
 class Reading:
     """Values of one snapshot as a graph gets them."""
 
-    def __init__(self, saver: NoveloSaver, thread: ThreadRow, talks: Talks) -> None:
-        self._saver, self._thread, self._talks = saver, thread, talks
+    def __init__(self, shared: Shared, thread: ThreadRow, talks: Talks) -> None:
+        self._shared, self._thread, self._talks = shared, thread, talks
         self._lists: dict[int, list[int]] = {}
 
     def values(self, refs: dict[str, Ref]) -> dict[str, Any]:
@@ -39,23 +37,23 @@ class Reading:
         wanted: set[int] = set()
         for ref in refs:
             if not isinstance(ref, (Inline, Kept, Cut)):
-                self._lists[id(ref)] = places = self._saver._store.places(self._thread.key, ref)
+                self._lists[id(ref)] = places = self._shared.store.places(self._thread.key, ref)
                 wanted.update(places)
         self._read(wanted)
 
     def value(self, ref: Ref) -> Any:
         """One value."""
         if isinstance(ref, Inline):
-            return GONE if ref.type == stored.GONE else self._saver._codec.load(ref.type, ref.body)
+            return GONE if ref.type == stored.GONE else self._shared.codec.load(ref.type, ref.body)
         if isinstance(ref, (Kept, Cut)):
             if isinstance(ref, Cut):
-                value = self._saver._store.filled(self._thread.key, ref)
+                value = self._shared.store.filled(self._thread.key, ref)
             else:
-                value = self._saver._store.values(self._thread.key, [ref.number])[ref.number]
-            return GONE if value.type == stored.GONE else self._saver._codec.load(value.type, value.body or b"")
+                value = self._shared.store.values(self._thread.key, [ref.number])[ref.number]
+            return GONE if value.type == stored.GONE else self._shared.codec.load(value.type, value.body or b"")
         places = self._lists.get(id(ref))
         if places is None:
-            places = self._saver._store.places(self._thread.key, ref)
+            places = self._shared.store.places(self._thread.key, ref)
             self._read(set(places))
         out = self._talks.copies(places, ref.runs if isinstance(ref, Places) else None)
         if ref.wrap == SINGLE:
@@ -69,7 +67,7 @@ class Reading:
             if place >= 0:
                 entries.append(place)
                 continue
-            value = self._saver._store.values(self._thread.key, [-place])[-place]
+            value = self._shared.store.values(self._thread.key, [-place])[-place]
             if value.entry is not None and value.body is None:
                 self._read({value.entry})
                 self._talks.became[place] = value.entry
@@ -81,7 +79,7 @@ class Reading:
                 self._talks.pristine[place] = self._loaded(value)
         for first, count in _stretches(entries):
             while count:
-                for entry in self._saver.memory.store.range(self._thread, first, count, hidden=True):
+                for entry in self._shared.memory.store.range(self._thread, first, count, hidden=True):
                     self.of_entry(entry)
                     first, count = entry.position + 1, count - 1
 
@@ -92,7 +90,7 @@ class Reading:
         made: Pristine | None = None
         number = entry.message.meta.get("value")
         if isinstance(number, int) and not entry.deleted:
-            made = self._loaded(self._saver._store.values(self._thread.key, [number])[number])
+            made = self._loaded(self._shared.store.values(self._thread.key, [number])[number])
         if made is None and not entry.deleted:
             made = Pristine(to_langchain(entry.message))
         self._talks.pristine[entry.position] = made
@@ -101,7 +99,7 @@ class Reading:
     def _loaded(self, value: stored.Value) -> Pristine | None:
         if value.type == stored.GONE or value.body is None:
             return None
-        message = self._saver._codec.load(value.type, value.body)
+        message = self._shared.codec.load(value.type, value.body)
         if not isinstance(message, BaseMessage):
             raise StorageCorrupt("a value that should be a message is none: restore a backup")
         return Pristine(message)

@@ -16,6 +16,7 @@ import msgspec
 from novelo.errors import ImportFailed
 
 MAX_TEXT = 50_000_000  # characters that one file may unpack to: a small PDF or DOCX can hold gigabytes
+TOO_MUCH = f"it unpacks to more than {MAX_TEXT // 1_000_000} million characters: split it"
 CONTROL = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f]")
 _SPACE = re.compile(r"[^\S\n]+")
 _GAPS = re.compile(r"\n{3,}")
@@ -145,7 +146,7 @@ class Sections:
             return
         self._size += len(text)
         if self._size > MAX_TEXT:
-            raise ImportFailed(f"it unpacks to more than {MAX_TEXT // 1_000_000} million characters: split it")
+            raise ImportFailed(TOO_MUCH)
         self._blocks.append(Block(text, whole, head))
 
     def end(self) -> None:

@@ -30,10 +30,8 @@ def read(data: bytes) -> Document:
         raise ImportFailed("an encrypted document, or one of old Word (.doc): save it as .docx without a password")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as packed:
-            if (
-                sum(part.file_size for part in packed.infolist() if part.filename.endswith((".xml", ".rels")))
-                > 4 * MAX_TEXT
-            ):
+            marked = sum(part.file_size for part in packed.infolist() if part.filename.endswith((".xml", ".rels")))
+            if marked > MAX_TEXT:
                 raise ImportFailed("it unpacks to far more than a document holds: not read")
         document = docx.Document(io.BytesIO(data))
         out = Sections()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from novelo.errors import MissingExtra
+from novelo.errors import ImportFailed, MissingExtra
 from novelo.retrievers.readers.base import Document, Sections, table_text
 
 try:
@@ -20,7 +20,7 @@ except ImportError as _error:
 # fmt: off
 _DROPPED = frozenset({
     "script", "style", "noscript", "template", "head", "nav", "footer", "aside", "iframe", "object", "svg", "canvas",
-    "form", "button", "select", "dialog", "menu",
+    "form", "button", "select", "dialog", "menu", "title",
 })
 _INLINE = frozenset({
     "a", "abbr", "b", "bdi", "bdo", "big", "br", "cite", "code", "data", "del", "dfn", "em", "font", "i", "img", "ins",
@@ -28,12 +28,19 @@ _INLINE = frozenset({
     "time", "tt", "u", "var", "wbr",
 })
 # fmt: on
+MOST_BYTES = 10_000_000
 _HEADINGS = {f"h{n}": n for n in range(1, 7)}
 _LIST_DEPTH = 20
 
 
 def read(data: bytes) -> Document:
-    """An HTML page; headings make its sections."""
+    """An HTML page; headings make its sections.
+
+    Raises:
+        ImportFailed: it is too large: its tree takes a hundred times as much.
+    """
+    if len(data) > MOST_BYTES:
+        raise ImportFailed(f"{len(data) / 1e6:.0f} MB of HTML, at most {MOST_BYTES // 1_000_000} MB are read: split it")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", XMLParsedAsHTMLWarning)
         soup = BeautifulSoup(data, "html.parser")

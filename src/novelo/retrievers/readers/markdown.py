@@ -6,6 +6,7 @@ Texts are kept as they were written, marks included: a model reads Markdown well
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from markdown_it import MarkdownIt
 
@@ -15,6 +16,8 @@ _FRONT = re.compile(r"\A---[^\S\n]*\n(.*?)\n(?:---|\.\.\.)[^\S\n]*(?:\n|\Z)", re
 _TITLE = re.compile(r"^title:[^\S\n]*(.+)$", re.MULTILINE | re.IGNORECASE)
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _TAG = re.compile(r"</?[A-Za-z][^<>]{0,2000}>")
+_FENCE = re.compile(r" {0,3}(```+|~~~+)")
+SLAB = 200_000  # characters that are parsed at once, about
 _WHOLE = {"bullet_list_open", "ordered_list_open", "table_open"}
 
 
@@ -26,9 +29,36 @@ def read(data: bytes) -> Document:
         named = _TITLE.search(front[1])
         title = named[1].strip().strip("\"'") if named else ""
         text = text[front.end() :]
-    lines = text.split("\n")
     out = Sections()
-    tokens = MarkdownIt("commonmark", {"maxNesting": 50}).enable("table").parse(text)
+    for slab in _slabs(text):
+        _through(slab, out)
+    return out.document(title)
+
+
+def _slabs(text: str) -> Iterator[str]:
+    """A long file in parts, cut before a heading, else at an empty line: the parser takes a hundred times the text."""
+    if len(text) <= SLAB:
+        yield text
+        return
+    held: list[str] = []
+    size, fence = 0, ""
+    for row in text.split("\n"):
+        mark = _FENCE.match(row)
+        ready = size > SLAB and (row.startswith("#") or (size > 4 * SLAB and not row.strip()))
+        if (ready and not fence) or size > 16 * SLAB:
+            yield "\n".join(held)
+            held, size, fence = [], 0, ""
+        if mark:
+            fence = "" if fence and mark[1].startswith(fence) else fence or mark[1]
+        held.append(row)
+        size += len(row) + 1
+    yield "\n".join(held)
+
+
+def _through(text: str, out: Sections) -> None:
+    lines = text.split("\n")
+    blocks = MarkdownIt("commonmark", {"maxNesting": 50}).enable("table").disable(["inline", "text_join"])
+    tokens = blocks.parse(text)  # what stands inside of a line is kept as it is: no time is spent on it
     for i, token in enumerate(tokens):
         if token.level or token.map is None:
             continue
@@ -44,7 +74,6 @@ def read(data: bytes) -> Document:
             out.block(_TAG.sub(" ", _COMMENT.sub("", written)))
         else:
             out.block(clean(written))
-    return out.document(title)
 
 
 def _plain(inline: str) -> str:

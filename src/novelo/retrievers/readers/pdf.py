@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from novelo.errors import ImportFailed, MissingExtra
-from novelo.retrievers.readers.base import Document, Sections
+from novelo.retrievers.readers.base import MAX_TEXT, TOO_MUCH, Document, Sections
 
 try:
     from pypdf import PdfReader
@@ -37,7 +37,7 @@ def read(data: bytes) -> Document:
         reader = PdfReader(io.BytesIO(data))
         if reader.is_encrypted and not reader.decrypt(""):
             raise ImportFailed("an encrypted PDF: save it without its password")
-        pages = [_lines(page) for page in reader.pages]
+        pages = _pages(reader)
         title = reader.metadata.title if reader.metadata else None
         marks = _bookmarks(reader)
     except ImportFailed:
@@ -63,8 +63,16 @@ def read(data: bytes) -> Document:
     return document
 
 
-def _lines(page: Any) -> list[str]:
-    return [one.rstrip() for one in page.extract_text().split("\n")]
+def _pages(reader: PdfReader) -> list[list[str]]:
+    """The lines of each page."""
+    pages, size = [], 0
+    for page in reader.pages:
+        text = page.extract_text()
+        size += len(text)
+        if size > MAX_TEXT:
+            raise ImportFailed(TOO_MUCH)
+        pages.append([one.rstrip() for one in text.split("\n")])
+    return pages
 
 
 def _mask(text: str) -> str:

@@ -140,10 +140,10 @@ class KeptDocuments:
             stems = {n: (heads.split(), words.split()) for n, (heads, words) in kept.words.items()}
             sets = [{*heads, *words} for heads, words in stems.values()]
             row = kept.row
-        asked = [one for one in query if one[1] > 0]
-        ranking = Ranking(asked, row.chunks, row.words, lambda stem: sum(stem in words for words in sets))
+        ranking = Ranking(query, row.chunks, row.words, lambda stem: sum(stem in words for words in sets))
         scores = {number: ranking.score(*both) for number, both in stems.items()}
-        return Matches({number: score for number, score in scores.items() if score > 0})
+        found = {number: score for number, score in scores.items() if score > 0}
+        return Matches(found, frequencies=tuple(ranking.frequencies))
 
     # ------------------------------------------------------------------------------------------ vectors
     def without_vector(self, key: bytes, limit: int, after: int = 0) -> list[StoredChunk]:

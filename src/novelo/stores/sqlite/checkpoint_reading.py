@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import apsw
@@ -14,12 +14,14 @@ from novelo.stores.checkpoints import (
     Checkpoint,
     Cut,
     LongList,
+    NewCheckpoint,
     Places,
     Ref,
     Runs,
     Value,
     Written,
     hash_of,
+    runs_of,
     unrolled,
 )
 from novelo.stores.sqlite.checkpoint_rows import Q, read_checkpoint, read_written
@@ -55,9 +57,10 @@ class CheckpointReading:
     def values(self, key: bytes, numbers: Sequence[int]) -> dict[int, Value]:
         """Values by their numbers."""
         with self.database.reading() as db:
-            return {number: self._value(db, key, number) for number in numbers}
+            return {number: self.value_in(db, key, number) for number in numbers}
 
-    def _value(self, db: apsw.Connection, key: bytes, number: int) -> Value:
+    def value_in(self, db: apsw.Connection, key: bytes, number: int) -> Value:
+        """A value by its number, in a transaction."""
         row = next(iter(db.execute(Q["value"], (key, number))), None)
         if row is None:
             raise StorageCorrupt(f"value {number} of thread {key.hex()} is missing: restore a backup")
@@ -88,16 +91,17 @@ class CheckpointReading:
         if isinstance(ref, Places):
             return unrolled(ref.runs)
         with self.database.reading() as db:
-            return self._places(db, key, ref)
+            return self.places_in(db, key, ref)
 
-    def _places(self, db: apsw.Connection, key: bytes, ref: Ref) -> list[int]:
+    def places_in(self, db: apsw.Connection, key: bytes, ref: Ref) -> list[int]:
+        """The same in a transaction."""
         if isinstance(ref, Places):
             return unrolled(ref.runs)
         assert isinstance(ref, LongList)
         parts: list[tuple[int, Runs]] = []
         number = ref.number
         while number:
-            _, base, keep, runs = self._list(db, key, number)
+            _, base, keep, runs = self.list_in(db, key, number)
             parts.append((keep, runs))
             number = base
         out: list[int] = []
@@ -105,12 +109,31 @@ class CheckpointReading:
             out = [*out[:keep], *unrolled(runs)]
         return out
 
-    def _list(self, db: apsw.Connection, key: bytes, number: int) -> tuple[int, int, int, Runs]:
-        value = self._value(db, key, number)
+    def list_in(self, db: apsw.Connection, key: bytes, number: int) -> tuple[int, int, int, Runs]:
+        """A part of a long list: its depth, the number of its base or 0, how much of that it keeps, and the rest."""
+        value = self.value_in(db, key, number)
         try:
             return _LIST.decode(value.body or b"")
         except (msgspec.MsgspecError, ValueError) as error:
             raise StorageCorrupt(f"value {number} of thread {key.hex()} is no list of ours") from error
+
+    def entries_of(self, db: apsw.Connection, new: NewCheckpoint, found: Checkpoint) -> Iterator[tuple[int, int]]:
+        """The entries of the transcript that a state holds."""
+        for channel, ref in found.values.items():
+            if channel in new.main and isinstance(ref, (Places, LongList)):
+                runs = ref.runs if isinstance(ref, Places) else runs_of(self.places_in(db, new.key, ref))
+                yield from self.positions(db, new.key, runs)
+
+    def positions(self, db: apsw.Connection, key: bytes, runs: Runs) -> Iterator[tuple[int, int]]:
+        """The entries that a list is made of, also where it holds another version of one."""
+        for first, count in zip(runs[::2], runs[1::2], strict=True):
+            if first >= 0:
+                yield first, first + count
+                continue
+            for place in range(first, first - count, -1):
+                entry = self.value_in(db, key, -place).entry
+                if entry is not None:
+                    yield entry, entry + 1
 
     def history(
         self, key: bytes, ns: str, checkpoint: str, channels: Sequence[str]

@@ -1,4 +1,4 @@
--- Every statement by its name; checkpoints.py calls them.
+-- Every statement by its name; checkpoints.py and the files beside it call them.
 
 -- by_id --
 -- A checkpoint by its id.

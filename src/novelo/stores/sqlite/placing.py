@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import apsw
 import msgspec
@@ -17,14 +17,13 @@ from novelo.stores.checkpoints import (
     Said,
 )
 from novelo.stores.rules import held, merged
+from novelo.stores.sqlite.checkpoint_reading import CheckpointReading
 from novelo.stores.sqlite.checkpoint_rows import Q, read_checkpoint
+from novelo.stores.sqlite.checkpoint_values import keep
 from novelo.stores.sqlite.facts import Q as THREADS
 from novelo.stores.sqlite.facts import thread_row
 from novelo.stores.sqlite.rows import from_row
 from novelo.stores.sqlite.walk import hidden_between
-
-if TYPE_CHECKING:
-    from novelo.stores.sqlite.checkpoints import SQLiteCheckpoints
 
 
 class Placing:
@@ -32,7 +31,7 @@ class Placing:
 
     def __init__(
         self,
-        owner: SQLiteCheckpoints,
+        owner: CheckpointReading,
         db: apsw.Connection,
         key: bytes,
         new: NewCheckpoint | None = None,
@@ -61,7 +60,7 @@ class Placing:
         row = next(iter(self.db.execute(Q["by_id"], (new.key, new.ns, new.parent))), None)
         if row is None:
             return []
-        return merged(list(self.owner._entries_of(self.db, new, read_checkpoint(new.key, row))))
+        return merged(list(self.owner.entries_of(self.db, new, read_checkpoint(new.key, row))))
 
     @property
     def head(self) -> int:
@@ -112,10 +111,10 @@ class Placing:
                 others.append(position)
         found = next((position for position in others if not main or self._is_of_line(position)), None)
         if found is not None:
-            return -self.owner._keep(self.db, self.key, said.blob, found)
+            return -keep(self.db, self.key, said.blob, found)
         for i, one in enumerate(self.new):  # another one of its id in the same state
             if one.entry.message.id == name:
-                return -self.owner._keep(self.db, self.key, said.blob, self.thread.head + i)
+                return -keep(self.db, self.key, said.blob, self.thread.head + i)
         return None
 
     def _is_of_line(self, position: int) -> bool:
@@ -144,7 +143,7 @@ class Placing:
         return position
 
     def _aside(self, said: Said) -> int:
-        return -self.owner._keep(self.db, self.key, said.blob, look=not said.fresh)
+        return -keep(self.db, self.key, said.blob, look=not said.fresh)
 
     def append(self, now: float) -> tuple[int, int]:
         """Write the new messages into the transcript; the positions that they got."""
@@ -164,7 +163,7 @@ class Placing:
         for position, said in enumerate(self.new, head):
             entry = said.entry
             if not said.exact:
-                number = numbers.get(position) or self.owner._keep(self.db, self.key, said.blob, position)
+                number = numbers.get(position) or keep(self.db, self.key, said.blob, position)
                 meta = {**entry.message.meta, "value": number}
                 entry = NewEntry(msgspec.structs.replace(entry.message, meta=meta), entry.tokens, entry.words)
             entries.append(entry)

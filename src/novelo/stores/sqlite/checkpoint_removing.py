@@ -1,0 +1,106 @@
+"""Checkpoints that go, with the values that nothing refers to any more; and a thread's copied to another one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import apsw
+import msgspec
+
+from novelo.stores.base import ThreadRow
+from novelo.stores.checkpoints import Checkpoint, Kept, LongList, Places, Ref, unrolled
+from novelo.stores.rules import storable
+from novelo.stores.sqlite.checkpoint_reading import CheckpointReading
+from novelo.stores.sqlite.checkpoint_rows import Q, put_checkpoint, put_written, read_checkpoint, read_written
+from novelo.stores.sqlite.facts import Q as THREADS
+from novelo.stores.sqlite.facts import thread_row
+from novelo.stores.sqlite.rows import verify
+
+
+def delete_runs(reading: CheckpointReading, runs: Sequence[str], owner: str | None) -> int:
+    """Remove the checkpoints that some runs made."""
+    named = msgspec.json.encode([run for run in runs if storable(run)]).decode()
+    with reading.database.writing() as db:
+        found = list(db.execute(Q["of_runs"], (named, owner)))
+        for place in found:
+            db.execute(Q["drop"], place)
+            db.execute(Q["drop_writes"], place)
+        for key in {place[0] for place in found}:
+            _sweep(reading, db, key)
+    return len(found)
+
+
+def prune(reading: CheckpointReading, key: bytes, keep_latest: bool) -> int:
+    """Remove checkpoints but the newest of each namespace and what it is rebuilt from, or all."""
+    with reading.database.writing() as db:
+        rows = [read_checkpoint(key, row) for row in db.execute(Q["all_of_thread"], (key,))]
+        kept = _needed(rows) if keep_latest else set()
+        gone = [row for row in rows if (row.ns, row.number) not in kept]
+        for row in gone:
+            db.execute(Q["drop"], (key, row.ns, row.number))
+            db.execute(Q["drop_writes"], (key, row.ns, row.number))
+        if gone:
+            _sweep(reading, db, key)
+    return len(gone)
+
+
+def _needed(rows: Sequence[Checkpoint]) -> set[tuple[str, int]]:
+    """The newest checkpoint of each namespace, and those that its channels are replayed from."""
+    by_id = {(row.ns, row.id): row for row in rows}
+    out: set[tuple[str, int]] = set()
+    for newest in {row.ns: row for row in rows}.values():
+        out.add((newest.ns, newest.number))
+        counters = msgspec.json.decode(newest.metadata).get("counters_since_delta_snapshot") or {}
+        missing = set(counters) - set(newest.values)
+        at = newest
+        while missing and at.parent is not None and (at.ns, at.parent) in by_id:
+            at = by_id[at.ns, at.parent]
+            if (at.ns, at.number) in out and at is not newest:
+                break
+            out.add((at.ns, at.number))
+            missing -= set(at.values)
+    return out
+
+
+def _sweep(reading: CheckpointReading, db: apsw.Connection, key: bytes) -> None:
+    """Values that nothing refers to any more go; what an entry of the transcript points to stays."""
+    refs: list[Ref] = []
+    for row in db.execute(Q["all_of_thread"], (key,)):
+        refs += read_checkpoint(key, row).values.values()
+    for row in db.execute(Q["all_written"], (key,)):
+        refs += [item[2] for item in read_written(key, row[0], row[1], row[2:]).items]
+    used: set[int] = set()
+    for ref in refs:
+        if isinstance(ref, Kept):
+            used.add(ref.number)
+        elif isinstance(ref, LongList):
+            number = ref.number
+            while number and number not in used:
+                used.add(number)
+                _, number, _, runs = reading.list_in(db, key, number)
+                used.update(-place for place in unrolled(runs) if place < 0)
+        elif isinstance(ref, Places):
+            used.update(-place for place in unrolled(ref.runs) if place < 0)
+    last = next(iter(db.execute(Q["last_value"], (key,))))[0]
+    for number, _, _, body, entry, _ in list(db.execute(Q["all_values"], (key,))):
+        if number not in used and (entry is None or body is None):
+            # the highest one leaves its number behind, so that no other value gets it
+            db.execute(Q["gone"] if number == last else Q["drop_value"], (key, number))
+    db.execute(THREADS["content_changed"], (key,))
+    db.execute(THREADS["reseal"], (key,))
+
+
+def copy(reading: CheckpointReading, source: ThreadRow, key: bytes, names: tuple[str, str], now: float) -> None:
+    """Another thread with the same checkpoints, whose messages it shares."""
+    with reading.database.writing() as db:
+        found = thread_row(db, source.key)
+        reading.store._fork(db, source, key, names, found[0].head if found else 0, now)
+        for row in list(db.execute(Q["all_of_thread"], (source.key,))):
+            read_checkpoint(source.key, row)
+            put_checkpoint(db, key, *row[:10])
+        for row in list(db.execute(Q["all_written"], (source.key,))):
+            read_written(source.key, row[0], row[1], row[2:])
+            put_written(db, key, *row[:5])
+        for row in list(db.execute(Q["all_values"], (source.key,))):
+            verify(row[5], "checkpoint value", source.key, *row[:5])
+            db.execute(Q["keep"], (key, *row[:5]))

@@ -1,0 +1,125 @@
+"""Values less the texts that stand in the transcript.
+
+A graph's input, and what its tasks wrote, say again what stands in the transcript a step later. Such a value keeps its
+bytes less the texts: (bytes, position, bytes, ...). If a message is deleted or masked, it is gone too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import apsw
+
+from novelo.stores.checkpoints import INLINE_BYTES, ONCE_BYTES, Blob, Cut, Inline, Kept, NewCheckpoint, Ref, hash_of
+from novelo.stores.sqlite.checkpoint_reading import CUT
+from novelo.stores.sqlite.checkpoint_rows import ENCODE, Q, body_of, put_written, written_body
+from novelo.stores.sqlite.checkpoint_values import keep
+from novelo.stores.sqlite.placing import Placing
+
+WORTH = 24  # characters of a text that is worth it
+RAW, RAW_BYTES = 256, 1 << 16  # checkpoints whose values may still be shortened; larger values are not
+
+
+class Row(NamedTuple):
+    """A checkpoint as it was stored, in case that its values are shortened."""
+
+    columns: tuple[Any, ...]
+    skeleton: bytes
+    refs: dict[str, Ref]
+
+
+class Task(NamedTuple):
+    """What a task wrote, likewise."""
+
+    columns: tuple[Any, ...]
+    items: list[tuple[int, str, Ref]]
+
+
+class Shortening:
+    """What was stored of late, and is shortened when its texts become entries."""
+
+    def __init__(self) -> None:
+        self._raw: dict[tuple[bytes, str, str], list[Row | Task | tuple[int, Blob]]] = {}  # as it came, by checkpoint
+        self._texts: dict[tuple[bytes, str, str], list[tuple[int, bytes]]] = {}  # what its children added, by position
+
+    def put(self, db: apsw.Connection, at: tuple[bytes, str, str], blob: Blob, once: bool) -> Ref:
+        """A value for a row: inline, or kept aside."""
+        if len(blob.body) <= (ONCE_BYTES if once else INLINE_BYTES):
+            ref = Inline(blob.type, blob.body)
+            return _shortened(at[0], ref, self._texts.get(at, ())) or ref
+        number = keep(db, at[0], blob)
+        if "+" not in blob.type:
+            _cut(db, at[0], number, blob, self._texts.get(at, ()))
+            if len(blob.body) <= RAW_BYTES:
+                _remember(self._raw, at, [*self._raw.get(at, ()), (number, blob)])
+        return Kept(number)
+
+    def note(self, at: tuple[bytes, str, str], refs: Iterable[Ref], row: Row | Task) -> None:
+        """Remember what was stored at a checkpoint, in case that its texts become entries."""
+        if any(isinstance(ref, Inline) and len(ref.body) >= WORTH and "+" not in ref.type for ref in refs):
+            _remember(self._raw, at, [*self._raw.get(at, ()), row])
+
+    def parent(self, db: apsw.Connection, new: NewCheckpoint, placing: Placing) -> None:
+        """Values of the parent, less the texts that are entries from now on."""
+        at = (new.key, new.ns, new.parent or "")
+        raw = self._raw.pop(at, ())
+        if not placing.new:
+            return
+        texts = []
+        for position, said in enumerate(placing.new, placing.head):
+            text = said.entry.message.content
+            if isinstance(text, str) and len(text) >= WORTH:
+                texts.append((position, text.encode()))
+        for one in raw:
+            if isinstance(one, Row):
+                short = {c: _shortened(new.key, ref, texts) or ref for c, ref in one.refs.items()}
+                if short != one.refs:
+                    db.execute(Q["shorten"], (*one.columns, body_of(one.skeleton, short)))
+            elif isinstance(one, Task):
+                items = [(i, c, _shortened(new.key, ref, texts) or ref) for i, c, ref in one.items]
+                if items != one.items:
+                    put_written(db, *one.columns, written_body(items))
+            else:
+                _cut(db, new.key, *one, texts)
+        _remember(self._texts, at, texts)  # what a task wrote may come later than the state that took it up
+
+
+def _shortened(key: bytes, ref: Ref, texts: Sequence[tuple[int, bytes]]) -> Cut | None:
+    if not isinstance(ref, Inline) or "+" in ref.type or len(ref.body) < WORTH:
+        return None
+    pieces = _pieces(ref.body, texts)
+    return Cut(ref.type, hash_of(key, ref.type, ref.body), tuple(pieces)) if len(pieces) > 1 else None
+
+
+def _cut(db: apsw.Connection, key: bytes, number: int, blob: Blob, texts: Sequence[tuple[int, bytes]]) -> None:
+    pieces = _pieces(blob.body, texts)
+    if len(pieces) > 1:
+        db.execute(Q["cut"], (key, number, CUT + blob.type, ENCODE(pieces), blob.hash))
+
+
+def _pieces(body: bytes, texts: Sequence[tuple[int, bytes]]) -> list[bytes | int]:
+    pieces: list[bytes | int] = [body]
+    for position, text in texts:
+        pieces = _without(pieces, text, position)
+    return pieces
+
+
+def _remember(kept: dict[Any, Any], at: Any, what: Any) -> None:
+    kept[at] = what
+    while len(kept) > RAW:
+        del kept[next(iter(kept))]
+
+
+def _without(pieces: list[bytes | int], text: bytes, position: int) -> list[bytes | int]:
+    """Bytes without a text that an entry says."""
+    out: list[bytes | int] = []
+    for piece in pieces:
+        if isinstance(piece, int) or text not in piece:
+            out.append(piece)
+            continue
+        parts = piece.split(text)
+        for part in parts[:-1]:
+            out += (part, position)
+        out.append(parts[-1])
+    return out
