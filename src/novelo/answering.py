@@ -31,6 +31,7 @@ from novelo.messages import Message
 from novelo.passages import Passage, cited, fuse, passage_of
 from novelo.retrieval import (
     ANSWER,
+    HISTORY,
     NOT_FOUND,
     Answered,
     Condensed,
@@ -46,7 +47,6 @@ from novelo.retrieval import (
 if TYPE_CHECKING:
     from novelo.turn import LiveTurn
 
-HISTORY = "window:6turns"  # what the rewriting model reads
 LIMIT = 5  # passages
 READ_BEFORE = 4  # more of them that are looked at, since the user may have read some in the answers before
 LOOKED_BACK = 5  # turns in which the passages of a former answer are looked for
@@ -127,7 +127,7 @@ def answering(turn: LiveTurn, options: Options) -> Steps:
     asked = turn.question
     said = _masked(asked.text.strip(), policy)
     system, history = _history(turn, options, policy)
-    former = former_passages(turn)
+    former = former_passages(turn) if says_more(said) or reminds(said) else []
     condensed, retrieved, found = Condensed(said, said), Retrieved(decision="small talk"), list[Any]()
     if former and says_more(said):
         retrieved = Retrieved(decision="the passages of the turn before")

@@ -8,6 +8,9 @@ with a weight:
     0.25   the telling words of the newest reply, half of that for each older one, for three replies
     0.1    the names in those replies, halved likewise
 
+All but the first are times 1.5 where the question has few words and one that points back ("quando ela nasceu?"), and
+times 0.7 where it has more and none that does.
+
 A search adds up the scores of all (`retrievers/`): rare words of the former turns weigh more than common ones, as in
 the question itself, and vectors are added up with the same weights. How the weights were chosen, and what comes of
 them, is in docs/followups.md.
@@ -25,7 +28,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from novelo._questions import names
+from novelo._questions import leans, names
 from novelo.languages import language_of
 from novelo.messages import Message
 from novelo.words import EMPTY, EMPTY_SIGNS, WORD, folded, is_cjk, stems
@@ -39,6 +42,8 @@ FIRST = 0.3  # weight of the thread's first question
 LAST, FADES = 0.2, 0.3  # of the newest question before this one, and what is left of it a question further back
 REPLY, NAMES = 0.25, 0.1  # of the newest reply's words, and of the names in it once more
 REPLY_FADES = 0.5  # what is left of both a reply further back
+FEW = 3  # telling words of a question
+LEANING, NAMING = 1.5, 0.7  # times these weights: few words and one that points back; more words and none that does
 OWN_WORDS, BESIDE = 0.3, 0.5  # the user's words beside a rewritten question, and of the weights of former turns
 REPLIES, QUESTIONS = 3, 4  # how far back is looked, the first question apart
 WORDS = 20  # telling words of a reply
@@ -59,14 +64,15 @@ class Carried(msgspec.Struct, frozen=True):
     text: str
 
 
-def carried(history: Sequence[Message], question: str, share: float = 1.0) -> Carried:
+def carried(history: Sequence[Message], question: str) -> Carried:
     """What to search for, so that a follow-up finds what it would find with its subject named.
 
     Args:
         history: n messages before the question, oldest first; users' and assistants' texts are read.
         question: the user's words.
-        share: of the weights of former turns, for a question that names its subject.
     """
+    few = len(dict.fromkeys(_words(question[:READ]))) <= FEW
+    share = LEANING if few and leans(question) else NAMING if not few and not leans(question) else 1.0
     asked = [m.text[:READ] for m in history if m.role == "user" and m.text.strip()][::-1]
     told = [m.text[:READ] for m in history if m.role == "assistant" and m.text.strip()][: -REPLIES - 1 : -1]
     out = [(question, 1.0)]
@@ -88,7 +94,8 @@ def rewritten_queries(standalone: str, kept: Carried) -> tuple[Query, ...]:
     Even where people rewrote it, both together found more than the rewritten question alone.
     """
     (question, _), *former = kept.queries
-    return ((standalone, 1.0), (question, OWN_WORDS), *((text, round(weight * BESIDE, 4)) for text, weight in former))
+    own = () if question == standalone else ((question, OWN_WORDS),)
+    return ((standalone, 1.0), *own, *((text, round(weight * BESIDE, 4)) for text, weight in former))
 
 
 def telling(text: str, most: int = WORDS) -> list[str]:

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import novelo
 from novelo.carrying import READ, REPLIES, WORDS, carried, rewritten_queries, telling, unread_first
 from novelo.messages import Message
 from novelo.models.base import drive
+from novelo.models.offline import Offline
 from novelo.retrieval import condense
 from novelo.testing import ScriptedModel
 from novelo.words import stems
@@ -47,6 +49,15 @@ def test_nearer_turns_and_the_first_one_weigh_more():
     assert weights["quatro motos"] > weights["três carros"] > weights["dois trens"]
     assert weights["um navio"] > weights["quatro motos"]
     assert weights["quatro"] > weights["três"] > weights["dois"] and "um" not in weights
+
+
+def test_a_question_that_leans_carries_more():
+    """Few words and a pronoun lean on the talk; a longer question without one brings its own subject."""
+    history = talk("Quem pintou Abaporu?", "Tarsila do Amaral pintou Abaporu.")
+    weights = [dict(carried(history, asked).queries)["Quem pintou Abaporu?"] for asked in (
+        "Quando ela nasceu?", "Onde fica?", "Quais museus brasileiros guardam quadros modernistas famosos?"
+    )]  # fmt: skip
+    assert weights == [0.45, 0.3, 0.21]
 
 
 def test_a_first_question_has_nothing_to_carry():
@@ -218,3 +229,48 @@ def test_all_cases_from_the_field():
     assert "stands alone" in {
         drive(condense(c["messages"][:-1], c["messages"][-1], ask=False), None).decision for c in cases
     }
+
+
+# ------------------------------------------------------------------------------------------------ with a search
+SHELF = [
+    "Devolução de tênis: o valor de uma compra com Pix volta à conta em um dia.",
+    "Assinatura de revista: pagamento com Pix todo mês.",
+    "Estacionamento: aceita Pix na saída.",
+    "故宫的面积约七十二万平方米。", "西湖的面积约六平方公里。", "颐和园的面积约三平方公里。",
+    "La entrada al Museo del Prado cuesta quince euros.", "La entrada al acuario cuesta veinte euros.",
+    "La entrada al parque cuesta dos euros.",
+    "金閣寺の拝観料は五百円です。", "水族館の料金は二千円です。", "動物園の料金は六百円です。",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("history", "question", "wanted"),
+    [
+        (["Como faço a devolução de um tênis?", "Leve aos Correios."], "E se eu tiver pago com Pix?", SHELF[0]),
+        (["介绍一下西湖。", "西湖在杭州。"], "它的面积有多大?", SHELF[4]),
+        (["¿Dónde está el acuario?", "Junto al puerto."], "¿Y cuánto cuesta la entrada?", SHELF[7]),
+        (["動物園はどこですか？", "上野にあります。"], "料金はいくらですか？", SHELF[11]),
+    ],
+)
+def test_the_follow_up_finds_its_document(history, question, wanted):
+    """By words alone, in four languages: the document of the subject comes first."""
+    with novelo.open("sqlite://", embedder=None, worker="off") as memory:
+        shelf = memory.documents()
+        shelf.add(SHELF)
+        found = drive(condense(talk(*history), question, ask=False), None)
+        assert shelf.search(list(found.weighted))[0]["text"] == wanted
+
+
+def test_the_record_of_a_turn_tells_what_was_carried():
+    """With the offline model no call rewrites; the decision and each query with its weight stand in the explanation."""
+    with novelo.open("sqlite://", embedder=None, worker="off") as memory:
+        shelf, model = memory.documents(), Offline()
+        shelf.add(SHELF)
+        thread = memory.thread("a")
+        for question in ("Como faço a devolução de um tênis?", "E se eu tiver pago com Pix?"):
+            with thread.turn(question) as turn:
+                found = turn.answer(model, shelf)
+        told = found.context.explain()
+        assert "question: carried" in told and "searched: Como faço a devolução de um tênis? (× 0.45)" in told
+        assert [call.purpose for call in thread.usage()] == ["reply", "reply"]
+        assert "[1]" in told and ", score" in told
