@@ -40,7 +40,8 @@ _EMPTY_WORDS = (
     "haver fazer faz pode podem posso poderia quero queria deve devo vai vao vou ir ja so tambem mas ou nao sim ao "
     "aos mais menos muito muita muitos muitas entao porque pois assim ainda agora aqui ali la bem cada outro outra "
     "outros outras mesmo mesma todo toda todos todas tudo nada algo algum alguma alguns algumas qualquer disse falou "
-    "fornecer favor contexto "
+    "fornecer favor contexto tiver tivesse tera teria tinham houver houve havia sera estiver esteja seja fosse podemos "
+    "deveria preciso gostaria "
     # Spanish
     "el los las del al y u una unos unas lo le les su sus mi mis tus yo ella ellos ellas usted ustedes nosotros "
     "nuestro nuestra nuestros nuestras es son fue fueron siendo estan estoy hay haber han he hace hacer puede pueden "
