@@ -136,7 +136,7 @@ def as_model(given: Any) -> Any:
     if callable(given):
         return _Function(given)
     raise InvalidSpec(
-        f"model {type(given).__name__}: expected a model, its name, a chat model of LangChain, or a function of requests"
+        f"model {type(given).__name__}: expected a model, its name, a chat model of LangChain, or a function"
     )
 
 
