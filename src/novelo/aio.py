@@ -209,6 +209,7 @@ class AsyncTurn(_Awaited):
         turn = self._inner
         if turn.replayed:
             return await self._stored(on_text)
+        model = turn.thread.memory.askable(model)
         messages = await threaded(turn.messages, "openai", **more)
         try:
             return await self._asked(model, messages, on_text, more)
@@ -248,7 +249,7 @@ class AsyncTurn(_Awaited):
     ) -> Answered:
         """Answer from documents, as `LiveTurn.answer` does; models and retrievers are awaited where they can be."""
         turn = self._inner
-        condenser = rewriter(model, condenser)
+        condenser = rewriter(model, condenser, turn.thread.memory.askable)
         steps = answering(turn, chosen(retriever, condenser, on_query, options))
         outcome: Any = None
         try:

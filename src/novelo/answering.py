@@ -88,10 +88,16 @@ class Options(msgspec.Struct, frozen=True):
     more: dict[str, Any] = {}
 
 
-def rewriter(model: Any, condenser: Any) -> Any:
-    """Who rewrites questions: the model itself where nobody else is named; None for nobody."""
-    found = model if condenser is None else condenser
-    return found if found is not False and getattr(found, "rewrites", True) else None
+def rewriter(model: Any, condenser: Any, askable: Callable[[Any], Any]) -> Any:
+    """Who rewrites questions: the model itself where nobody else is named; None for nobody.
+
+    Raises:
+        InvalidSpec: it is none that can be asked.
+    """
+    if condenser is False:
+        return None
+    found = askable(model if condenser is None else condenser)
+    return found if getattr(found, "rewrites", True) else None
 
 
 def chosen(

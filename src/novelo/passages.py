@@ -32,6 +32,7 @@ _FIELDS = {  # of a passage -> what others call it, in their metadata; and its t
     "section": (("section", "heading"), str),
     "page": (("page",), int),
     "score": (("score", "relevance_score", "similarity"), float),
+    "support": (("support",), float),
     "id": (("id", "_id"), str),
 }
 _TEXTS = ("text", "page_content", "content")

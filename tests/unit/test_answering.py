@@ -338,3 +338,42 @@ def test_the_same_awaited(memory):
     assert (first.sources, second.retrieved.decision, third.passages) == ((DOUBLE,), "rewritten", (DOUBLE,))
     assert streamed == third.text and (fourth.found, again.found, fourth.text) == (False, False, again.text)
     assert said == "Olá!" and usage == ["reply", "condense", "reply", "reply", "reply"]
+
+
+def test_a_function_is_a_model(memory):
+    """A text that it gives is the answer; a follow-up is rewritten by it too; a name is refused before it is asked."""
+    asked = []
+
+    def model(request):
+        asked.append(request.purpose)
+        return REWRITTEN if request.purpose == "condense" else "Na conta de origem [1]."
+
+    thread = memory.thread("t")
+    answer(thread, CHARGED, model, Shelf(DOUBLE))
+    assert answer(thread, PIX, model, Shelf(DOUBLE)).retrieved.decision == "rewritten"
+    assert asked == ["reply", "condense", "reply"]
+    with pytest.raises(novelo.InvalidSpec, match=r"novelo\.connect\.model\('offline'\)"):
+        answer(thread, PIX, "offline", Shelf(DOUBLE))
+    with pytest.raises(novelo.InvalidSpec, match="model int"):
+        answer(thread, PIX, 42, Shelf(DOUBLE))
+
+
+def test_an_async_function_is_a_model():
+    """It is awaited in async code, and asked from a thread of its own elsewhere; pieces come as one."""
+
+    async def model(request):
+        await anyio.sleep(0)
+        return f"{request.purpose} [1]"
+
+    async def main():
+        async with novelo.open_async("memory://", worker="off") as memory:
+            told = []
+            async with memory.thread("t").turn(CHARGED) as turn:
+                found = await turn.answer(model, Shelf(DOUBLE), on_text=told.append)
+            async with memory.thread("u").turn("Oi!") as turn:
+                said = await turn.ask(model)
+            return found.text, told, said.text
+
+    assert anyio.run(main) == ("reply [1]", ["reply [1]"], "reply [1]")
+    with novelo.open("memory://", worker="off") as memory, memory.thread("t").turn("Oi!") as turn:
+        assert turn.ask(model).text == "reply [1]"
