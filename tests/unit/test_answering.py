@@ -6,6 +6,7 @@ import anyio
 import pytest
 
 import novelo
+from novelo.errors import InvalidSpec
 from novelo.models.offline import Offline
 from novelo.retrieval import NOT_FOUND
 from novelo.testing import ScriptedModel
@@ -338,3 +339,50 @@ def test_the_same_awaited(memory):
     assert (first.sources, second.retrieved.decision, third.passages) == ((DOUBLE,), "rewritten", (DOUBLE,))
     assert streamed == third.text and (fourth.found, again.found, fourth.text) == (False, False, again.text)
     assert said == "Olá!" and usage == ["reply", "condense", "reply", "reply", "reply"]
+
+
+def test_a_stream_is_told_every_answer(memory):
+    """Who streams is told of what nobody had to be asked for, too: that nothing was found, and a stored answer."""
+    thread, told = memory.thread("t"), []
+    with thread.turn("Qual é a cor do cavalo?") as turn:
+        turn.answer(ScriptedModel([]), Shelf(), on_text=told.append)
+    with thread.turn(CHARGED, key="k") as turn:
+        turn.answer(ScriptedModel(["5 dias [1]."]), Shelf(DOUBLE), condenser=False, on_text=told.append)
+    with thread.turn(CHARGED, key="k") as turn:
+        turn.answer(ScriptedModel([]), Shelf(), on_text=told.append)
+    assert "".join(told) == NOT_FOUND["pt"] + 2 * "5 dias [1]."
+
+    async def main():
+        async with novelo.open_async("memory://", worker="off") as opened:
+            for _ in range(2):
+                async with opened.thread("t").turn("Qual é a cor do cavalo?", key="k") as turn:
+                    await turn.answer(ScriptedModel([]), Shelf(), on_text=told.append)
+
+    told.clear()
+    anyio.run(main)
+    assert told == 2 * [NOT_FOUND["pt"]]
+
+
+def test_a_collection_of_an_async_memory_is_a_retriever():
+    """What `AsyncMemory.documents` gives answers a turn of the same memory, and one of ours beside it does, too."""
+
+    async def main():
+        async with novelo.open_async("memory://", worker="off") as opened:
+            docs = opened.documents("faq", embedder=None)
+            await docs.add([{"text": DOUBLE["text"], "source": "cobrancas.md"}])
+            texts = []
+            for retriever in (docs, docs._inner):
+                async with opened.thread("t").turn("Como é reembolsada uma cobrança em duplicidade?") as turn:
+                    texts.append((await turn.answer(ScriptedModel(["5 dias [1]."]), retriever, condenser=False)).text)
+            return texts
+
+    assert anyio.run(main) == 2 * ["5 dias [1]."]
+
+
+@pytest.mark.parametrize("given", ["um texto", {"text": "x"}, 5])
+def test_what_a_retriever_gives_is_a_list_of_passages(memory, given):
+    """A function that found nothing may give None; one that gives no list is told what is expected, by sync and async."""
+    thread = memory.thread("t")
+    assert not answer(thread, CHARGED, ScriptedModel([]), lambda question: None).found
+    with pytest.raises(InvalidSpec, match="expected a list of passages"):
+        answer(thread, "E o frete de um livro?", ScriptedModel([]), lambda question: given, condenser=False)
