@@ -25,7 +25,7 @@ import msgspec
 from novelo.errors import ImportFailed, InvalidSpec, UnknownEntry
 from novelo.ingesting import Ingested, OnProgress, Progress, Putting, Waiting, new_source
 from novelo.retrieval import Passage
-from novelo.retrievers.base import Embedder
+from novelo.retrievers.base import Embedder, Vectors
 from novelo.retrievers.chunks import Chunk
 from novelo.retrievers.files import MAX_BYTES, walk
 from novelo.retrievers.readers import Document, section_of
@@ -196,7 +196,7 @@ class Documents:
         """
         if self.embedder is None:
             raise InvalidSpec("no embedder: pip install 'novelo[rag]', or give one as embedder=")
-        from novelo.retrievers.vectors import packed
+        from novelo.retrievers.vectors import checked, packed
 
         with self.memory.indexes.embedding(self.key):
             if rebuild:
@@ -211,7 +211,8 @@ class Documents:
                 if not found:
                     break
                 after = found[-1].number
-                vectors = self.embedder.passages([_embedded(_chunk_of(chunk)) for chunk in found])
+                texts = [_embedded(_chunk_of(chunk)) for chunk in found]
+                vectors = checked(self.embedder.passages(texts), len(texts))
                 rows = [(chunk.number, packed(vector)) for chunk, vector in zip(found, vectors, strict=True)]
                 made += self.store.put_vectors(self.key, self.embedder.name, vectors.shape[1], rows, time.time())
                 if progress is not None:
@@ -245,17 +246,18 @@ class Documents:
         if by_meaning and self.embedder is None:
             self.memory.no_embedder()
             by_meaning = False
+        vectors = None
         if by_meaning:
             self._check_model(row)
+            vectors = self._vectors([text for text, _ in asked])
         words = _words_of(asked)
-        matches = self.store.find(self.key, words, rest=by_meaning)
+        matches = self.store.find(self.key, words, rest=vectors is not None)
         known = dict(zip((tuple(stems) for stems, _ in words), matches.frequencies, strict=False))
         own = own_words(asked, known, row.chunks)
         near: dict[int, float] = {}
         found: builtins.list[tuple[int, dict[str, Any]]]
-        if by_meaning:
+        if vectors is not None:
             assert self.embedder is not None
-            vectors = self.embedder.queries([text for text, _ in asked])
             check_model(row, self.embedder.name, vectors.shape[1])  # some know their size by their first vector only
             matrix = self.memory.indexes.matrix(self.store, row)
             weights = [weight for _, weight in asked]
@@ -276,6 +278,19 @@ class Documents:
                 passage["support"] = own.support(texts, near.get(number))
                 out.setdefault(passage["text"], passage)
         return list(out.values())[:limit]
+
+    def _vectors(self, questions: builtins.list[str]) -> Vectors | None:
+        """The vectors of some questions; None if the embedder fails: words still find what they find."""
+        from novelo.retrievers.vectors import checked
+
+        assert self.embedder is not None
+        try:
+            return checked(self.embedder.queries(questions), len(questions))
+        except Exception as error:  # whatever an embedder behind a network raises
+            self.memory.say_once(
+                f"the embedder failed ({type(error).__name__}): collection {self.name!r} is searched by its words alone"
+            )
+            return None
 
 
 # ------------------------------------------------------------------------------------------------ values

@@ -381,7 +381,7 @@ def test_a_collection_of_an_async_memory_is_a_retriever():
 
 @pytest.mark.parametrize("given", ["um texto", {"text": "x"}, 5])
 def test_what_a_retriever_gives_is_a_list_of_passages(memory, given):
-    """A function that found nothing may give None; one that gives no list is told what is expected, by sync and async."""
+    """A function that found nothing may give None; one that gives no list is told what is expected."""
     thread = memory.thread("t")
     assert not answer(thread, CHARGED, ScriptedModel([]), lambda question: None).found
     with pytest.raises(InvalidSpec, match="expected a list of passages"):
