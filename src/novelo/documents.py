@@ -12,10 +12,11 @@ stands in `ingesting.py`, what the handles of a memory share in `indexes.py`.
 from __future__ import annotations
 
 import builtins
+import math
 import os
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from heapq import nlargest
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["Documents", "Ingested", "Progress"]
 
 EMBED_CHUNKS = 16  # that are embedded between two writes; a killed process loses no more
+ASKED_AS = "queries: expected a text, a list of texts, or a list of (text, weight from 0 up)"
 ASKED = 4000  # characters of a question that are searched for
 ASKED_WORDS = 64  # different words of it
 FOUND_MOST = 1000
@@ -133,8 +135,9 @@ class Documents:
         if vectors not in ("background", "now", "later"):
             raise InvalidSpec(f"vectors={vectors!r}: expected 'background', 'now' or 'later'")
         began = time.monotonic()
-        named = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-        walked = walk(named)
+        if isinstance(paths, bytes) or not isinstance(paths, (str, os.PathLike, Iterable)):
+            raise InvalidSpec(f"paths of type {type(paths).__name__}: expected a path, or a list of paths")
+        walked = walk([paths] if isinstance(paths, (str, os.PathLike)) else list(paths))
         put = Putting(self, walked)
         for done, file in enumerate(walked.files, 1):
             bad = put.file(file, max_bytes)
@@ -153,7 +156,10 @@ class Documents:
 
         Raises:
             ImportFailed: one has no text; nothing was put in.
+            InvalidSpec: no list was given.
         """
+        if isinstance(passages, (str, bytes, Mapping)):
+            raise InvalidSpec(f"passages of type {type(passages).__name__}: expected a list of texts or of dicts")
         grouped: dict[str, builtins.list[Any]] = {}
         for number, one in enumerate(passages):
             given = {"text": one} if isinstance(one, str) else one
@@ -163,10 +169,13 @@ class Documents:
                 raise ImportFailed(f"passage {number}: {error}") from error
             name = section.source or "passage-" + blake2b(section.blocks[0].text.encode(), digest_size=8).hexdigest()
             grouped.setdefault(name, []).append(section)
-        waiting = Waiting(self)
+        before, waiting = self.row, Waiting(self)
         for name, sections in grouped.items():
             waiting.add(new_source(Source(name), Document(tuple(sections))))
         waiting.put()
+        after = self.row
+        if before is not None and after is not None and before.dropped != after.dropped:
+            self.memory.store.scrub()  # something was replaced: nothing of it is left in the files
         self._then(vectors, None)
         return sum(map(len, grouped.values()))
 
@@ -236,7 +245,7 @@ class Documents:
         Raises:
             IndexMismatch: the vectors of the index are of another embedding model.
         """
-        if not 1 <= limit <= FOUND_MOST:
+        if not isinstance(limit, int) or not 1 <= limit <= FOUND_MOST:
             raise InvalidSpec(f"limit={limit}: expected 1 to {FOUND_MOST}")
         asked = _asked(queries)
         row = self.row
@@ -311,6 +320,8 @@ def _passage(stored: StoredChunk) -> Passage:
 
 def _asked(queries: Queries) -> builtins.list[tuple[str, float]]:
     """Questions and their weights; equal ones are one, and what has no text is none."""
+    if not isinstance(queries, Iterable) or isinstance(queries, Mapping):
+        raise InvalidSpec(ASKED_AS)
     given: Sequence[Any] = [queries] if isinstance(queries, str) else list(queries)
     out: dict[str, float] = {}
     for one in given:
@@ -320,9 +331,9 @@ def _asked(queries: Queries) -> builtins.list[tuple[str, float]]:
             or len(pair) != 2
             or not isinstance(pair[0], str)
             or not isinstance(pair[1], (int, float))
-            or pair[1] < 0
+            or not 0 <= pair[1] < math.inf
         ):
-            raise InvalidSpec("queries: expected a text, a list of texts, or a list of (text, weight from 0 up)")
+            raise InvalidSpec(ASKED_AS)
         text = pair[0][:ASKED].strip()
         if text and pair[1] > 0:
             out[text] = out.get(text, 0.0) + pair[1]
