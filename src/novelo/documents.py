@@ -31,7 +31,7 @@ from novelo.retrievers.chunks import Chunk
 from novelo.retrievers.files import MAX_BYTES, walk
 from novelo.retrievers.readers import Document, section_of
 from novelo.retrievers.support import ENOUGH, own_words
-from novelo.stores.documents import Collection, Source, StoredChunk, check_model
+from novelo.stores.documents import SCORED, Collection, Source, StoredChunk, check_model
 from novelo.words import query_stems
 
 if TYPE_CHECKING:
@@ -270,23 +270,27 @@ class Documents:
             check_model(row, self.embedder.name, vectors.shape[1])  # some know their size by their first vector only
             matrix = self.memory.indexes.matrix(self.store, row)
             weights = [weight for _, weight in asked]
-            ranked = matrix.search(vectors, weights, matches.scores, 2 * limit, matches.rest, matches.share, row.chunks)
+            most = max(2 * limit, SCORED)
+            ranked = matrix.search(vectors, weights, matches.scores, most, matches.rest, matches.share, row.chunks)
             found = [(one.number, {"score": one.score, "keyword": one.keyword, "cosine": one.cosine}) for one in ranked]
-            most = max(weight for _, weight in asked)
-            strongest = [n for n, (_, weight) in enumerate(asked) if weight == most]
+            strongest = [n for n, weight in enumerate(weights) if weight == max(weights)]
             near = matrix.cosines([one.number for one in ranked], vectors[strongest])
         else:
-            best = nlargest(2 * limit, matches.scores.items(), key=lambda one: (one[1], -one[0]))
+            best = nlargest(max(2 * limit, SCORED), matches.scores.items(), key=lambda one: (one[1], -one[0]))
             found = [(number, {"score": score, "keyword": score}) for number, score in best]
-        stored = self.store.chunks(self.key, [number for number, _ in found])
-        out: dict[str, Passage] = {}  # a text that several sources hold comes once
-        for number, facts in found:
+        out: dict[str, Passage] = {}  # a text that several sources hold comes once, and takes no other one's place
+        stored: dict[int, StoredChunk] = {}
+        for place, (number, facts) in enumerate(found):
+            if len(out) == limit:
+                break
+            if place % (2 * limit) == 0:
+                stored = self.store.chunks(self.key, [number for number, _ in found[place : place + 2 * limit]])
             if number in stored:
                 passage = _passage(stored[number]) | {name: value for name, value in facts.items() if value is not None}
                 texts = (passage["text"], passage.get("title", ""), passage.get("section", ""))
                 passage["support"] = own.support(texts, near.get(number))
                 out.setdefault(passage["text"], passage)
-        return list(out.values())[:limit]
+        return list(out.values())
 
     def _vectors(self, questions: builtins.list[str]) -> Vectors | None:
         """The vectors of some questions; None if the embedder fails: words still find what they find."""

@@ -231,6 +231,17 @@ def test_queries_with_weights(memory):
             docs.search("pix", limit)
 
 
+def test_copies_take_no_other_passage_s_place(memory, meaning):
+    """What a hundred sources say comes once, by words and by both, and as many others as were asked for behind it."""
+    docs = memory.documents(embedder=meaning)
+    docs.add([{"text": "O pix cai na hora, na hora.", "source": f"{n}.md"} for n in range(100)])
+    docs.add([f"Depois de {n} dias, a hora do pix de número {n} passa na conta." for n in range(4)])
+    docs.embed()
+    for keyword_only in (True, False):
+        found = texts(docs.search("pix na hora", 3, keyword_only))
+        assert len(found) == len(set(found)) == 3 and found[0] == "O pix cai na hora, na hora."
+
+
 @pytest.mark.parametrize(
     "question", ["", "   ", "😀👍🎉", "?!", "de a o", "x" * 100_000, "pix " * 25_000, "\ud800", "भुगतान कैसे करें", "\0"]
 )
