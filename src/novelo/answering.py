@@ -13,7 +13,7 @@ passages with their scores and what was too weak. Passages stand in that one cal
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -45,6 +45,7 @@ from novelo.retrieval import (
 )
 
 if TYPE_CHECKING:
+    from novelo.stores.base import TurnRow
     from novelo.turn import LiveTurn
 
 LIMIT = 5  # passages
@@ -238,9 +239,8 @@ def former_passages(turn: LiveTurn) -> list[Passage]:
     A question for what was said before looks at them first; one such as "explique melhor" has all of them.
     """
     thread = turn.thread
-    store = thread.memory.store
-    for row in store.turns(thread.key, LOOKED_BACK + 1):
-        if row.first >= turn.position or row.status != "done":
+    for row in _turns_before(turn):
+        if row.status != "done":
             continue
         manifest = thread.memory.unpack_manifest(row.manifest)
         entries = thread.messages(after=row.first - 1, limit=row.last - row.first + 1, hidden=False)
@@ -251,6 +251,19 @@ def former_passages(turn: LiveTurn) -> list[Passage]:
             return list(cited(said, manifest.passages))
         return manifest.passages
     return []
+
+
+def _turns_before(turn: LiveTurn) -> Iterator[TurnRow]:
+    """The newest turns before a question, newest first; where its thread is a fork, also those that it shares."""
+    store = turn.thread.memory.store
+    row, below, left = turn.thread.row, turn.position, LOOKED_BACK
+    while row is not None and left > 0:
+        for one in store.turns(row.key, left, below):
+            if one.last < below:  # a fork may share a part of one
+                left -= 1
+                yield one
+        below = min(below, row.fork_at)
+        row = None if row.parent is None else store.thread(row.parent)
 
 
 def _replayed(turn: LiveTurn) -> Answered:

@@ -130,6 +130,18 @@ def test_what_was_said_before_is_looked_at_first(memory):
     assert found.passages == (DOUBLE, other) and found.sources == (DOUBLE,)
 
 
+def test_a_fork_knows_the_former_passages_that_it_shares(memory):
+    """A request for more in a fork, also in a fork of one, is answered from the passages of the turn it shares."""
+    thread = memory.thread("t")
+    answer(thread, CHARGED, ScriptedModel(["5 dias [1]."]), Shelf(DOUBLE))
+    answer(thread, "E a pausa?", ScriptedModel(["Os dias ficam [1]."]), Shelf(PAUSE), condenser=False)
+    for fork in (thread.fork(2), thread.fork(2).fork(), thread.fork(3)):
+        assert answer(fork, "explique melhor", ScriptedModel(["Até 5 dias [1]."]), Shelf()).passages == (DOUBLE,)
+    assert answer(thread.fork(), "explique melhor", ScriptedModel(["Ficam [1]."]), Shelf()).passages == (PAUSE,)
+    alone = answer(thread.fork(0), "explique melhor", ScriptedModel([]), Shelf())
+    assert (alone.passages, alone.found) == ((), False)
+
+
 def test_former_passages_of_a_turn_that_is_hidden_are_gone(memory):
     """What was undone is no evidence, and neither are passages that a redaction took out of the manifest."""
     thread, shelf = memory.thread("t"), Shelf(DOUBLE)
