@@ -45,7 +45,16 @@ def judged(reply: str, question: str, history: str, language: str | None = None)
         return text, f"says what was not said: {len(invented)}"
     if not terms(text) & terms(f"{question}\n{history}"):
         return text, "about something else"
+    if _repeats(text, question, history):
+        return text, "a former question"
     return text, ""
+
+
+def _repeats(text: str, question: str, history: str) -> bool:
+    """Whether a rewriting was said before, word for word, and has nothing of a question that names something."""
+    own = terms(question)
+    said = {folded(line.lstrip("> ").strip()) for line in history.splitlines()}
+    return bool(own) and not own & terms(text) and folded(text) in said
 
 
 _LABEL = re.compile(

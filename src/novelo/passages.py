@@ -148,7 +148,7 @@ def quote(text: str) -> str:
     return "\n".join(f"> {line}" for line in text.splitlines()) or "> "
 
 
-# <|im_start|>, <｜User｜>, <|turn>, <turn|>, <start_of_turn>, <s>, [INST], <<SYS>>, …: to a model, a message ends there.
+# <|im_start|>, <｜User｜>, <|turn>, <turn|>, <start_of_turn>, <s>, [INST], <<SYS>>, …: the end of a message to a model.
 _TEMPLATE = re.compile(
     r"<(?=[|｜][^<>\n]{1,60}>)|<(?=[^<>\s]{1,60}[|｜]>)"
     r"|<(?=/?(?:start|end)_of_(?:turn|image)>)|<(?=/?(?:s|bos|eos|pad|unk|unused\d+)>)|<(?=</?SYS>>)"
