@@ -29,6 +29,7 @@ from novelo.stores.documents import (
     Source,
     StoredChunk,
     check_model,
+    named,
 )
 from novelo.stores.ranking import Ranking, count_words
 from novelo.stores.rules import storable, thread_key
@@ -87,14 +88,17 @@ class SQLiteDocuments:
         return self.database.with_room(work)
 
     # ------------------------------------------------------------------------------------------ sources
-    def put(self, key: bytes, names: tuple[str, str], sources: Sequence[NewSource], now: float) -> None:
-        """Put sources in, in place of those of the same names, in one transaction."""
+    def put(self, key: bytes, names: tuple[str, str], sources: Sequence[NewSource], now: float) -> list[str]:
+        """Put sources in, in place of those of the same names, in one transaction; the names that they have now."""
+        put = []
         with self.database.writing() as db:
             found = _collection(db, key) or _new(db, key, names, now)
             for one in sources:
-                found = self._less(db, found, one.source.source)
-                tokens, size = one.source.tokens, len(one.chunks)
-                facts = one.source
+                there = next(iter(db.execute(Q["source"], (key, one.source.source))), None)
+                facts = replace(one.source, source=named(one.source, there and _source(key, there)))
+                put.append(facts.source)
+                found = self._less(db, found, facts.source)
+                tokens, size = facts.tokens, len(one.chunks)
                 values = (facts.source, facts.path, facts.hash, facts.title, size, tokens, facts.bytes, now)
                 db.execute(Q["put_source"], (key, *values))
                 words = 0
@@ -109,6 +113,7 @@ class SQLiteDocuments:
                     put=found.put + 1,
                 )  # fmt: skip
             _set(db, replace(found, updated=now))
+        return put
 
     def remove(self, key: bytes, sources: Sequence[str], now: float) -> int:
         """Take sources out."""
