@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import novelo
-from fix_stores import URLS
+from fix_stores import URLS, address
 from novelo.retrievers.vectors import of_length_one
 from novelo.stores.base import Work
 from novelo.stores.search import indexed_words
@@ -44,7 +44,7 @@ class Meanings:
 @pytest.fixture(params=list(URLS))
 def embedding(request, tmp_path):
     """A memory of each kind with an embedder, whose jobs are done when the test says so."""
-    url = URLS[request.param].format(tmp_path)
+    url = address(request, tmp_path)
     with novelo.open(url, embedder=Meanings(), worker="off", policy="window:2turns + recall:2") as opened:
         yield opened
 

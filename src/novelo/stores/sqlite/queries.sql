@@ -2,6 +2,10 @@
 -- All facts of a thread.
 SELECT * FROM threads WHERE thread = ?1;
 
+-- ancestor --
+-- The same of a thread that another one was forked from.
+SELECT * FROM threads WHERE thread = ?1;
+
 -- any_entry --
 -- Whether entries are there, though their thread's row is not.
 SELECT 1 FROM entries WHERE thread = ?1 LIMIT 1;
