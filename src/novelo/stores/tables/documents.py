@@ -89,8 +89,8 @@ class TableDocuments:
         with self.database.writing() as db:
             found = _collection(db, key) or _new(db, key, names, now)
             for one in sources:
-                there = next(iter(db.execute(Q["source"], (key, one.source.source))), None)
-                facts = replace(one.source, source=named(one.source, there and _source(key, there)))
+                there = next(iter(db.run("source", (key, one.source.source))), None)
+                facts = replace(one.source, source=named(one.source, _source(key, there) if there else None))
                 put.append(facts.source)
                 found = self._less(db, found, facts.source)
                 tokens, size = facts.tokens, len(one.chunks)
