@@ -14,6 +14,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -41,26 +42,26 @@ def programs() -> Path | None:
     return inside[0].parent if inside else None
 
 
+def _free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
 class Server:
     """A server that a test may also stop, kill and start again."""
 
     def __init__(self, bin_dir: Path, folder: Path, flags: str = FLAGS) -> None:
         self.bin, self.folder, self.flags = bin_dir, folder, flags
-        with socket.socket() as taken:
-            taken.bind(("127.0.0.1", 0))
-            self.port = taken.getsockname()[1]
-        self.user = "postgres" if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
-        if os.geteuid() == 0:  # the server refuses to be run by root
-            account = pwd.getpwnam("postgres") if _account("postgres") else pwd.getpwnam("nobody")
-            self.user = account.pw_name
+        self.port = _free_port()
+        self.user = _server_user()
+        if os.geteuid() == 0:
+            account = pwd.getpwnam(self.user)
             os.chown(folder, account.pw_uid, account.pw_gid)
         self._run("initdb", "-D", str(folder / "data"), "-A", "trust", "-U", "novelo", "-E", "UTF8", "--locale=C", "-N")
 
     def _run(self, program: str, *arguments: str, check: bool = True) -> None:
-        command = [str(self.bin / program), *arguments]
-        if os.geteuid() == 0:
-            group = str(pwd.getpwnam(self.user).pw_gid)
-            command = ["setpriv", "--reuid", self.user, "--regid", group, "--clear-groups", *command]
+        command = _as(self.user, [str(self.bin / program), *arguments])
         subprocess.run(
             command, check=check, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=self.folder, timeout=120
         )
@@ -79,12 +80,54 @@ class Server:
         return f"postgresql://{user}@127.0.0.1:{self.port}/{database}"
 
 
-def _account(name: str) -> bool:
-    try:
-        pwd.getpwnam(name)
-    except KeyError:
-        return False
-    return True
+def _server_user() -> str:
+    """Who runs a server: it refuses to be run by root."""
+    if os.geteuid():
+        return pwd.getpwuid(os.geteuid()).pw_name
+    names = {account.pw_name for account in pwd.getpwall()}
+    return "postgres" if "postgres" in names else "nobody"
+
+
+def _as(user: str, command: list[str]) -> list[str]:
+    """A command of root's, run by another user."""
+    if os.geteuid():
+        return command
+    return ["setpriv", "--reuid", user, "--regid", str(pwd.getpwnam(user).pw_gid), "--clear-groups", *command]
+
+
+class Pooler:
+    """pgbouncer before a server, lending a connection for one transaction at a time."""
+
+    def __init__(self, server: Server) -> None:
+        program = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
+        if program is None:
+            pytest.skip("there is no pgbouncer: apt install pgbouncer")
+        self.port, user = _free_port(), _server_user()
+        settings = server.folder / "pgbouncer.ini"
+        settings.write_text(
+            f"[databases]\n* = host=127.0.0.1 port={server.port} user=novelo\n[pgbouncer]\n"
+            f"listen_addr = 127.0.0.1\nlisten_port = {self.port}\nauth_type = any\npool_mode = transaction\n"
+            "max_client_conn = 300\ndefault_pool_size = 8\nserver_login_retry = 1\nunix_socket_dir =\n"
+        )
+        settings.chmod(0o644)
+        self.process = subprocess.Popen(
+            _as(user, [program, "-q", str(settings)]), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        for _ in range(100):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return
+            time.sleep(0.05)
+        raise RuntimeError("pgbouncer does not answer")
+
+    def stop(self) -> None:
+        """End it."""
+        self.process.terminate()
+        self.process.wait(10)
+
+    def address(self) -> str:
+        """Its address."""
+        return f"postgresql://novelo@127.0.0.1:{self.port}/postgres"
 
 
 def started(flags: str = FLAGS) -> Server:

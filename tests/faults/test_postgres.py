@@ -19,7 +19,7 @@ import novelo
 from faults.checker import check, read_log
 from faults.test_kills import acknowledged, reap, shifted
 from faults.working import forked, keep_talking
-from fix_postgres import started
+from fix_postgres import Pooler, started
 
 psycopg = pytest.importorskip("psycopg")
 LONG = bool(os.environ.get("NOVELO_TEST_LONG"))
@@ -117,16 +117,26 @@ def terminate(address, rng, stop, count):
 
 
 @pytest.mark.timeout(900)
-def test_kills_and_terminated_backends(durable, tmp_path):
+@pytest.mark.parametrize("way", ["direct", "pgbouncer"])
+def test_kills_and_terminated_backends(durable, tmp_path, way):
     """T5: workers are killed and backends ended at random moments; no acknowledged turn is lost."""
+    pooler = Pooler(durable) if way == "pgbouncer" else None
+    try:
+        kills_and_ends(durable.address(), (pooler or durable).address(), tmp_path / "log")
+    finally:
+        if pooler is not None:
+            pooler.stop()
+
+
+def kills_and_ends(server, url, log):
+    """The same, for workers that come by an address of their own."""
     kills, ends, least = (150, 900, 2000) if LONG else (40, 250, 120)
-    url, log = durable.address(), tmp_path / "log"
     novelo.open(url).close()
     threads = ["t0", "t1", "t2", "t3"]
     rng, count, stop = random.Random(1), Counter(), threading.Event()
     options = {"queue_s": 60.0, "lease_s": 5.0}
     running = {name: forked(keep_talking, url, log, name, threads, **options) for name in ("ana", "bia", "caio")}
-    nemesis = threading.Thread(target=terminate, args=(url, rng, stop, count))
+    nemesis = threading.Thread(target=terminate, args=(server, rng, stop, count))
     nemesis.start()
     deadline = time.monotonic() + (600 if LONG else 150)
     while time.monotonic() < deadline:
@@ -146,7 +156,7 @@ def test_kills_and_terminated_backends(durable, tmp_path):
     for name in running:  # what was not acknowledged is asked again with its key
         assert reap(forked(keep_talking, url, log, name, threads, count=1, **options)) == 0
     acks = read_log(log)
-    found = checked(url, acks, least)
+    found = checked(server, acks, least)
     print(f"T5: {dict(count)}, {len(acks)} acknowledged, {sum(a['replayed'] for a in acks)} replayed")
     assert found.violations == []
     assert count["killed"] >= kills and count["ended"] >= ends

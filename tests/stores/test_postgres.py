@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import shutil
+import tempfile
 import threading
 import time
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -308,3 +312,76 @@ def test_a_connection_that_broke_in_the_pool(postgres_url):
                 time.sleep(0.05)
                 thread.append({"role": "user", "content": f"y{k}"})
         assert len(thread) == 6
+
+
+def test_behind_a_transaction_pooler(postgres, postgres_url):
+    """Behind pgbouncer, whose connections change with every transaction, all goes as without it."""
+    from concurrent.futures import ThreadPoolExecutor
+    from types import SimpleNamespace
+
+    import fix_postgres
+
+    if os.environ.get("NOVELO_TEST_POSTGRES"):
+        pytest.skip("the tests' own server is needed")
+    folder = Path(tempfile.mkdtemp(prefix="novelo-pooler-"))
+    folder.chmod(0o755)
+    pooler = fix_postgres.Pooler(SimpleNamespace(folder=folder, port=urlsplit(postgres).port))
+    try:
+        url = pooler.address() + "?" + urlsplit(postgres_url).query
+
+        def talk(k):
+            with novelo.open(url) as memory:
+                for n in range(10):
+                    with memory.thread(f"t{k % 3}").turn(f"question k{k} n{n}") as turn:
+                        turn.messages()
+                        turn.reply(f"answer k{k} n{n}")
+                assert len(memory.search(f"answer k{k}")) == 10
+
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(talk, range(8)))
+        with novelo.open(url) as memory:
+            assert sum(len(memory.thread(f"t{k}")) for k in range(3)) == 160
+    finally:
+        pooler.stop()
+        shutil.rmtree(folder)
+
+
+# ---------------------------------------------------------------------------------------------- what the docs say
+def _from_docs(start):
+    """The SQL block of docs/postgres.md that begins so."""
+    text = (Path(__file__).parents[2] / "docs" / "postgres.md").read_text("utf-8")
+    return next(block for block in re.findall(r"```sql\n(.*?)```", text, re.DOTALL) if block.startswith(start))
+
+
+def test_the_grants_of_the_docs_suffice(guarded):
+    """A user with the documented rights talks, searches, erases; it may not alter a table."""
+    novelo.open(guarded.address() + "?schema=granted").close()
+    with psycopg.connect(guarded.address(), autocommit=True) as connection:
+        connection.execute("CREATE ROLE app LOGIN")
+        connection.execute(_from_docs("GRANT").replace("novelo", "granted"))
+    with novelo.open(guarded.address("app") + "?schema=granted") as memory:
+        with memory.thread("t").turn("hello") as turn:
+            turn.reply("hi")
+        assert len(memory.search("hello")) == 1
+        memory.store.documents.put(memory.store.documents.key_of("", "d"), ("", "d"), [], 1.0)
+        memory.thread("t").erase()
+    with psycopg.connect(guarded.address("app")) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        connection.execute("ALTER TABLE granted.threads ADD COLUMN x text")
+
+
+def test_the_partitions_of_the_docs(postgres_url):
+    """Split by the documented statement, the store goes on as before."""
+    novelo.open(postgres_url).close()
+    connection, schema = raw(postgres_url)
+    with connection:
+        connection.execute(_from_docs("DO").replace("novelo", schema).replace("0..63", "0..7").replace("64", "8"))
+        with novelo.open(postgres_url) as memory:
+            for k in range(12):
+                with memory.thread(f"t{k}").turn(f"hello k{k}", key="once") as turn:
+                    turn.reply("hi")
+            assert len(memory.search("hello")) == 12
+            assert len(memory.threads()) == 12
+            memory.thread("t3").erase()
+            assert len(memory.search("k3")) == 0
+        rows = connection.execute(f"SELECT count(DISTINCT tableoid) FROM {schema}.entries").fetchone()
+        assert rows[0] > 2

@@ -273,12 +273,12 @@ UPDATE threads SET updated = $2 WHERE thread = $1;
 
 -- find_words --
 -- Messages by their words, the best first.
-SELECT thread, position, ts_rank(words, $1::tsquery, 1) FROM search WHERE words @@ $1::tsquery
+SELECT thread, position, 1.0::double precision / (1 + length(words)) FROM search WHERE words @@ $1::tsquery
 ORDER BY 3 DESC, thread, position DESC LIMIT $2 OFFSET $3;
 
 -- find_words_of --
 -- The same in one thread.
-SELECT thread, position, ts_rank(words, $1::tsquery, 1) FROM search WHERE thread = $4 AND words @@ $1::tsquery
+SELECT thread, position, 1.0::double precision / (1 + length(words)) FROM search WHERE thread = $4 AND words @@ $1::tsquery
 ORDER BY 3 DESC, position DESC LIMIT $2 OFFSET $3;
 
 -- unindex_entry --

@@ -36,13 +36,17 @@ def schema_version(connection: psycopg.Connection[Any], schema: str) -> int:
     Raises:
         StorageCorrupt: another program's tables, or a number that was altered.
     """
-    row = connection.execute(
-        "SELECT to_regnamespace(quote_ident(%s)) IS NOT NULL, to_regclass(quote_ident(%s) || '.meta') IS NOT NULL,"
-        " to_regclass(quote_ident(%s) || '.threads') IS NOT NULL",
-        (schema, schema, schema),
-    ).fetchone()
-    if row is None or not row[1]:
-        if row is not None and row[2]:
+    # Asked of the catalogue's tables: functions such as to_regclass may answer as if we had not waited for the lock.
+    names = {
+        row[0]
+        for row in connection.execute(
+            "SELECT c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+            " WHERE n.nspname = %s",
+            (schema,),
+        )
+    }
+    if "meta" not in names:
+        if "threads" in names:
             raise StorageCorrupt(f"the schema {schema!r} holds tables of another program: name another, ?schema=...")
         return 0
     found = connection.execute(in_schema("SELECT number FROM meta WHERE name = 'schema'", schema)).fetchall()
@@ -93,8 +97,7 @@ def _checked(found: int, wanted: int) -> int:
 
 def create(connection: psycopg.Connection[Any], schema: str) -> None:
     """The tables of a fresh database, and its secret; the caller holds the transaction."""
-    there = connection.execute("SELECT to_regnamespace(quote_ident(%s)) IS NOT NULL", (schema,)).fetchone()
-    if there != (True,):
+    if connection.execute("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = %s", (schema,)).fetchone() is None:
         connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
     connection.execute(in_schema(resources.files(PACKAGE).joinpath("schema.sql").read_text("utf-8"), schema))
     secret = sealed(SECRET, "secret", os.urandom(32))
