@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote
@@ -128,7 +129,7 @@ def open_memory(
 
 
 def as_model(given: Any) -> Any:
-    """A model from a model, its name, or a function from a request to a text or a reply.
+    """A model from a model, its name, a chat model of LangChain, or a function from a request to a text or a reply.
 
     Raises:
         InvalidSpec: none of these.
@@ -139,9 +140,17 @@ def as_model(given: Any) -> Any:
         return given
     if hasattr(given, "acomplete"):
         return _Awaiting(given)
+    if hasattr(given, "invoke"):
+        from novelo.models.langchain import LangChainModel
+
+        return LangChainModel(given)
+    if inspect.iscoroutinefunction(given):
+        return _Awaiting(_AwaitedFunction(given))
     if callable(given):
         return _Function(given)
-    raise InvalidSpec(f"model {type(given).__name__}: expected a model, its name, or a function of a request")
+    raise InvalidSpec(
+        f"model {type(given).__name__}: expected a model, its name, a chat model of LangChain, or a function"
+    )
 
 
 @lru_cache(1)
@@ -173,15 +182,34 @@ class _Function:
 
     def complete(self, request: ModelRequest) -> ModelReply:
         """What the function gives; a text becomes a message."""
-        found = self._function(request)
-        return found if isinstance(found, ModelReply) else ModelReply(Message("assistant", str(found)))
+        return _reply(self._function(request))
+
+
+class _AwaitedFunction:
+    """An async function as a model."""
+
+    def __init__(self, function: Callable[[ModelRequest], Awaitable[Any]]) -> None:
+        self._function = function
+
+    async def acomplete(self, request: ModelRequest) -> ModelReply:
+        """What the function gives; a text becomes a message."""
+        return _reply(await self._function(request))
+
+
+def _reply(found: Any) -> ModelReply:
+    return found if isinstance(found, ModelReply) else ModelReply(Message("assistant", str(found)))
 
 
 class _Awaiting:
-    """A model that can only be awaited, asked from a thread of its own."""
+    """A model that can only be awaited: async code awaits it, other code asks it from a thread of its own."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
+        self.acomplete = inner.acomplete
+        if hasattr(inner, "astream"):
+            self.astream = inner.astream
+        if hasattr(inner, "rewrites"):
+            self.rewrites = inner.rewrites
 
     def complete(self, request: ModelRequest) -> ModelReply:
         """The answer, awaited in a loop of its own."""

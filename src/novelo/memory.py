@@ -126,6 +126,16 @@ class Memory(Accounts):
         if self.worker is not None and (stage_of(self.policy) is not None or found is not None):
             self.worker.start()
 
+    def askable(self, given: Any) -> Any:
+        """A model of a turn, from what stands for one; a name is refused: it would be loaded anew for each turn.
+
+        Raises:
+            InvalidSpec: a name, or nothing that can be asked.
+        """
+        if isinstance(given, str):
+            raise InvalidSpec(f"model {given!r}: make it once, with novelo.connect.model({given!r}), and give that")
+        return self.as_model(given)
+
     @property
     def embedder(self) -> Embedder | None:
         """What turns messages into vectors; None: they are found by their words alone."""

@@ -102,7 +102,7 @@ class Asking:
         """Compose, ask a model of ours (`novelo.model(...)`), store the answer; a refused context is shortened once.
 
         Args:
-            model: anything with `complete(request)`.
+            model: anything with `complete(request)`, a function of a request, or a chat model of LangChain.
             on_text: called with each piece of a streamed answer.
             more: as for `messages`; `tools` reach the model too.
         Returns:
@@ -114,6 +114,7 @@ class Asking:
             if on_text is not None and stored.text:
                 on_text(stored.text)
             return stored
+        model = self.thread.memory.askable(model)
         messages = self.messages("openai", **more)
         try:
             return self._asked(model, messages, on_text, more)
@@ -168,7 +169,7 @@ class Asking:
         are answered from the passages of the turn before, without a search.
 
         Args:
-            model: anything with `complete(request)`.
+            model: anything with `complete(request)`, a function of a request, or a chat model of LangChain.
             retriever: `memory.documents(...)`, a retriever of LangChain, an object with `search(question, limit)`, or a
                 function from a question to passages.
             on_text: called with each piece of a streamed answer.
@@ -180,11 +181,11 @@ class Asking:
                 questions that need no rewriting), and provider, model as for `messages`.
         Raises:
             ModelFailed: the answering model failed; the question stays, and `thread.retry()` asks again.
-            InvalidSpec: the retriever cannot be asked.
+            InvalidSpec: the model or the retriever cannot be asked.
         """
         from novelo.answering import answered, answering, chosen, rewriter
 
-        condenser = rewriter(model, condenser)
+        condenser = rewriter(model, condenser, self.thread.memory.askable)
         chosen_ones = chosen(retriever, condenser, on_query, options)
         steps = answering(self, chosen_ones)  # type: ignore[arg-type]  # LiveTurn is all of us
         return answered(self, steps, model, condenser, retriever, on_text)  # type: ignore[arg-type]

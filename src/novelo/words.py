@@ -143,7 +143,7 @@ def kin(word: str) -> tuple[str, Callable[[str], bool]]:
         How all such words begin, and a test for one that does.
     Example: "reembolsos" -> ("reembol", a test that "reembolso" passes)
     """
-    if not word.isascii() or word.isdigit() or len(word) < LEAST_STEMMED:
+    if not word.isascii() or not word.isalpha() or len(word) < LEAST_STEMMED:  # "pedido4711" has no other ending
         return word, word.__eq__
     own = {language: _stem(word, language) for language in STEMMED}
     start = min(own.values(), key=len)

@@ -143,6 +143,17 @@ def test_the_word_list_of_a_store_is_asked_for_kin(hand):
     assert hand.store.holding(hand.row, *kin("nada"), 10, 9) == []
 
 
+def test_numbered_words_hide_no_others(hand):
+    """Thousands of words that begin alike and end in numbers are each found, and stand before no other one."""
+    many = [" ".join(f"pedido{n:04}" for n in range(k, k + 300)) for k in range(0, 2400, 300)]
+    hand.add("meu pedido", *many, "os pedidos de hoje")
+    for _ in range(8):
+        hand.add(*["nada"] * 8)  # nothing waits for the full-text index any more
+    assert sorted(hand.store.holding(hand.row, *kin("pedidos"), 99, 9)) == [0, 9]
+    assert hand.store.holding(hand.row, *kin("pedido2399"), 99, 9) == [8]
+    assert hand.store.holding(hand.row, *kin("pedido9999"), 99, 9) == []
+
+
 def test_without_an_index_the_newest_messages_are_looked_through(tmp_path):
     """A store without the search index recalls too."""
     with novelo.open(f"sqlite:///{tmp_path}/chat.db", search=False) as memory:

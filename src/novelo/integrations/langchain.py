@@ -17,6 +17,7 @@ from novelo import formats
 from novelo.aio import threaded
 from novelo.errors import MissingExtra
 from novelo.memory import Memory
+from novelo.retrievers.support import ENOUGH
 
 try:
     from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
@@ -35,11 +36,14 @@ class NoveloRetriever(BaseRetriever):
         documents: the handle that `memory.documents()` gives.
         k: how many documents a question gets.
         keyword_only: search by words alone.
+        enough: the `support` below which a document carries no answer, for `create_conversational_rag_graph`; None for
+            no such bound. What is found is given in any case.
     """
 
     documents: Any
     k: int = 5
     keyword_only: bool = False
+    enough: float | None = ENOUGH
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
         return self._search(query)

@@ -83,3 +83,16 @@ def test_the_rag_graph_answers_from_a_collection(docs):
         assert state["standalone_question"] == better
         assert state["messages"][-1].response_metadata["sources"][0]["source"] == "pix.md"
         assert "> Com Pix" in model.seen[-1][-1].text
+
+
+def test_what_no_document_supports_is_asked_of_no_model(docs):
+    """The support that a collection tells decides in the graph; with `enough=None` the model is asked."""
+    docs.add([{"text": "A loja fica no Brasil e vende livros.", "source": "loja.md"}])
+    question = "Quem descobriu o caminho do Brasil às ilhas vulcânicas?"
+    retriever = NoveloRetriever(documents=docs)
+    assert retriever.invoke(question)
+    state = create_conversational_rag_graph(chat(), retriever).invoke({"messages": [HumanMessage(question)]})
+    assert state["messages"][-1].text == "Não encontrei isso nos documentos."
+    lenient = NoveloRetriever(documents=docs, enough=None)
+    state = create_conversational_rag_graph(chat("Não sei."), lenient).invoke({"messages": [HumanMessage(question)]})
+    assert state["messages"][-1].text == "Não sei."

@@ -111,7 +111,8 @@ def create_conversational_rag_graph(
         prompt: instead of both, a prompt with `{context}`, `MessagesPlaceholder("history")` and `{question}`.
         policy: instead of `max_messages`, any policy.
         condenser: who rewrites questions; None is the chat model itself.
-        min_score: passages with a lower `score` in their metadata are left out.
+        min_score: passages with a lower `support` in their metadata, or `score` where they have none, are left out;
+            None is what a `NoveloRetriever` holds for enough, for questions that are searched as they were asked.
         language: to answer in, as "pt"; else that of the question.
         alone: tells questions that need no rewriting, such as `novelo.retrieval.stands_alone`.
     """
@@ -152,11 +153,16 @@ def create_conversational_rag_graph(
             return {"docs": state["docs"]}
         return {"docs": fuse([_passages(await _asearch(retriever, q, config)) for q in queries(state)])}
 
+    def least(state: dict[str, Any]) -> float | None:
+        """A follow-up's support is told by former turns too, which one text does not carry: then the model decides."""
+        own: float | None = getattr(retriever, "enough", None) if len(queries(state)) == 1 else None
+        return own if min_score is None else min_score
+
     def answering(state: dict[str, Any]) -> Any:
         history, asked = _split(state["messages"])
         return answer(
             history, asked, state.get("docs") or [], standalone=state.get("standalone_question"), policy=chosen,
-            system=system, min_score=min_score, language=language, provider=provider,
+            system=system, min_score=least(state), language=language, provider=provider,
         )  # fmt: skip
 
     def answered(found: Answered) -> dict[str, Any]:

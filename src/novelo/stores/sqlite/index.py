@@ -107,7 +107,13 @@ class Index:
             yield thread, position, -rank
 
     def kin(self, db: Session, start: str, same: Callable[[str], bool]) -> list[str]:
-        """The words of the index, of whatever thread, that begin so and pass a test; at most `MOST_KIN`."""
+        """The words of the index, of whatever thread, that begin so and pass a test; at most `MOST_KIN`.
+
+        One with a number or a sign in it is itself alone ("pedido4711"); so the thousands of such words that begin
+        alike do not stand before the others.
+        """
+        if not start.isalpha():
+            return [start] if same(start) else []
         found = (row[0] for row in db.run("index_words", (start, start + LAST_SIGN)))
         return list(islice(filter(same, islice(found, MOST_LOOKED_AT)), MOST_KIN))
 

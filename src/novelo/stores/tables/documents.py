@@ -28,6 +28,7 @@ from novelo.stores.documents import (
     Source,
     StoredChunk,
     check_model,
+    named,
 )
 from novelo.stores.ranking import Ranking, count_words
 from novelo.stores.rules import storable, thread_key
@@ -82,14 +83,17 @@ class TableDocuments:
         return self.database.with_room(work)
 
     # ------------------------------------------------------------------------------------------ sources
-    def put(self, key: bytes, names: tuple[str, str], sources: Sequence[NewSource], now: float) -> None:
-        """Put sources in, in place of those of the same names, in one transaction."""
+    def put(self, key: bytes, names: tuple[str, str], sources: Sequence[NewSource], now: float) -> list[str]:
+        """Put sources in, in place of those of the same names, in one transaction; the names that they have now."""
+        put = []
         with self.database.writing() as db:
             found = _collection(db, key) or _new(db, key, names, now)
             for one in sources:
-                found = self._less(db, found, one.source.source)
-                tokens, size = one.source.tokens, len(one.chunks)
-                facts = one.source
+                there = next(iter(db.run("source", (key, one.source.source))), None)
+                facts = replace(one.source, source=named(one.source, _source(key, there) if there else None))
+                put.append(facts.source)
+                found = self._less(db, found, facts.source)
+                tokens, size = facts.tokens, len(one.chunks)
                 values = (facts.source, facts.path, facts.hash, facts.title, size, tokens, facts.bytes, now)
                 db.run("put_source", (key, *values))
                 words = 0
@@ -104,6 +108,7 @@ class TableDocuments:
                     put=found.put + 1,
                 )  # fmt: skip
             _set(db, replace(found, updated=now))
+        return put
 
     def remove(self, key: bytes, sources: Sequence[str], now: float) -> int:
         """Take sources out."""
