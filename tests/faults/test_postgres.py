@@ -5,6 +5,7 @@ Short forms in every run, long ones with NOVELO_TEST_LONG (see docs/postgres.md 
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -16,9 +17,10 @@ from collections import Counter
 import pytest
 
 import novelo
-from faults.checker import check, read_log
+from faults.checker import check, read_log, read_touched
+from faults.folding import POLICY, Fold, stir
 from faults.test_kills import acknowledged, reap, shifted
-from faults.working import forked, keep_talking
+from faults.working import Log, forked, keep_talking, take_turn
 from fix_postgres import Pooler, started
 
 psycopg = pytest.importorskip("psycopg")
@@ -46,11 +48,11 @@ class Tables:
         return self.connection.execute(in_schema(text.replace("x''", "''::bytea"), self.settings.schema)).fetchall()
 
 
-def checked(url, acks, least):
+def checked(url, acks, least, **more):
     """What the checker finds in a schema."""
     tables = Tables(url)
     try:
-        return check(None, acks, least=least, connection=tables)
+        return check(None, acks, least=least, connection=tables, **more)
     finally:
         tables.connection.close()
 
@@ -262,3 +264,42 @@ def test_no_connection_is_held_while_a_model_thinks(postgres_url):
             ).fetchall()
         assert states == []
         turn.reply("a")
+
+
+@pytest.mark.timeout(900)
+def test_compaction_against_turns_against_erasure(postgres_url, tmp_path):
+    """T15: turns, summaries, deletions, masking and erasures at once: a summary is a fold of what it claims."""
+    count, log = 4000 if LONG else 400, tmp_path / "log"
+    novelo.open(postgres_url).close()
+    mortal = ["m0", "m1", "m2"]
+    ids = {"mortal": mortal, "all": [*mortal, "t0", "t1", "t2", "t3", "t4", "t5"]}
+    pids = [forked(stir, postgres_url, log, name, ids, count // 2) for name in "ab"]
+    assert [reap(pid) for pid in pids] == [0, 0]
+    found = checked(postgres_url, read_log(log), count, touched=read_touched(log))
+    print(f"T15: {found}")
+    assert found.violations == []
+    assert found.folds >= count // 20
+
+
+def working(url, log_path, name):
+    """A process whose worker does what is there, until no job is left."""
+    log = Log(log_path)
+    summarizer = Fold(also=lambda request: (log.write(worker=name, asking=True), time.sleep(0.02)))
+    with novelo.open(url, policy=POLICY, summarizer=summarizer) as memory:
+        while memory.jobs():
+            time.sleep(0.02)
+
+
+@pytest.mark.timeout(120)
+def test_two_workers_do_each_job_once(postgres_url, tmp_path):
+    """Two processes share the jobs of one database: the model is asked once for each."""
+    log, jobs = tmp_path / "log", 20
+    with novelo.open(postgres_url, policy=POLICY, summarizer=Fold(), worker="off") as memory:
+        acks = []
+        for k in range(jobs):
+            acks += [take_turn(memory, memory.thread(f"t{k}"), f"k{n}", f"question k{n}.", "w") for n in range(4)]
+    assert [reap(pid) for pid in [forked(working, postgres_url, log, name) for name in ("ana", "bia")]] == [0, 0]
+    asked = [json.loads(line)["worker"] for line in log.read_bytes().splitlines()]
+    assert len(asked) == jobs and set(asked) == {"ana", "bia"}
+    found = checked(postgres_url, acks, jobs * 4)
+    assert found.violations == [] and found.folds == jobs
