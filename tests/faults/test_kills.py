@@ -60,9 +60,9 @@ def acknowledged(log):
     return log.read_bytes().count(b'"ack"') if log.exists() else 0
 
 
-def zombie_run(tmp_path, pauses):
+def zombie_run(tmp_path, pauses, url=None):
     """Two writers on one thread, one at a time stopped past its lease; the acknowledgements, and what was refused."""
-    url, log = f"sqlite:///{tmp_path}/a.db", tmp_path / "log"
+    url, log = url or f"sqlite:///{tmp_path}/a.db", tmp_path / "log"
     rng = random.Random(2)
 
     def slow():

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import threading
@@ -19,11 +20,16 @@ import pytest
 import novelo
 from faults.checker import check, read_log, read_touched
 from faults.folding import POLICY, Fold, stir
-from faults.test_kills import acknowledged, reap, shifted
+from faults.test_kills import acknowledged, reap, shifted, zombie_run
 from faults.working import Log, forked, keep_talking, take_turn
 from fix_postgres import Pooler, started
 
 psycopg = pytest.importorskip("psycopg")
+pytest.importorskip("psycopg_pool")
+
+from novelo.stores.postgres.database import Settings  # noqa: E402
+from novelo.stores.postgres.texts import in_schema  # noqa: E402
+
 LONG = bool(os.environ.get("NOVELO_TEST_LONG"))
 
 
@@ -31,16 +37,12 @@ class Tables:
     """The tables of a store for the checker, which speaks SQLite's SQL: all in one snapshot."""
 
     def __init__(self, url):
-        from novelo.stores.postgres.database import Settings
-
         self.settings = Settings(url)
         self.connection = psycopg.connect(**self.settings.options)
         self.connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
 
     def execute(self, text):
         """The rows of a statement."""
-        from novelo.stores.postgres.texts import in_schema
-
         if text.startswith("PRAGMA"):
             return [("ok",)]
         if text.startswith(("SAVEPOINT", "RELEASE")):
@@ -80,6 +82,45 @@ def test_many_writers_on_one_thread(postgres_url, tmp_path, writers):
     found = checked(postgres_url, read_log(log), each * writers)
     assert found.violations == []
     assert found.entries == 2 * each * writers
+
+
+@pytest.mark.timeout(300)
+def test_zombie_writer(postgres_url, tmp_path):
+    """T3: a writer that was stopped past its lease and wakes up is refused; every answer fits the history before it."""
+    acks, refused = zombie_run(tmp_path, 600 if LONG else 150, postgres_url)
+    print(f"T3: {len(acks)} acknowledged, refused {dict(refused)}")
+    assert checked(postgres_url, acks, 40).violations == []
+    assert refused["LeaseLost"] >= 5
+
+
+@pytest.mark.timeout(300)
+def test_zombie_writer_without_the_fence_is_caught(postgres_url, tmp_path, monkeypatch):
+    """T3, the control: without the epoch in the append statement the same run breaks the invariants."""
+    from novelo.stores.postgres.texts import texts
+
+    writing = texts(Settings(postgres_url).schema)[1]
+    told = writing["append"]
+    fence = r"WHERE thread = \$1 AND epoch.*?(?=RETURNING)"
+    text = re.sub(fence, "WHERE thread = $1 AND $2 >= 0 AND $11 >= 0 ", told.text, flags=re.DOTALL)
+    assert text != told.text
+    monkeypatch.setitem(writing, "append", told._replace(text=text))
+    acks, _ = zombie_run(tmp_path, 150, postgres_url)
+    broken = checked(postgres_url, acks, 1).violations
+    assert any(v.startswith(("I1", "I3", "I4")) for v in broken)
+
+
+@pytest.mark.timeout(120)
+def test_a_process_stopped_in_a_transaction_does_not_keep_others_out(postgres_url):
+    """A process that is stopped while it holds a thread's lock is ended by the server after the lock's time."""
+    with novelo.open(f"{postgres_url}&lock_timeout=2") as memory:
+        memory.thread("t").append({"role": "user", "content": "x"})
+        with memory.store.database._lent() as connection:  # as a stopped process would leave it
+            connection.execute(memory.store.database._begin)
+            connection.execute(in_schema("SELECT 1 FROM threads FOR UPDATE", memory.store.database.settings.schema))
+            with novelo.open(postgres_url) as other:
+                at = time.monotonic()
+                other.thread("t").append({"role": "user", "content": "y"})
+                assert 1.0 < time.monotonic() - at < 10
 
 
 @pytest.mark.timeout(120)

@@ -41,7 +41,11 @@ LOCK_S = 30.0  # how long a writer waits for another one of the same thread
 POOL = 10  # connections at most, of one process
 LOOK_S = 5.0  # after so long a connection that lies idle is asked whether it is alive; before, only its socket is
 OPTIONS = ("schema", "pool", "timeout", "lock_timeout")
-_WRITE = "BEGIN; SET LOCAL lock_timeout = {0}; SET LOCAL statement_timeout = {1}"
+# A process that was stopped in the middle of a transaction holds its locks: the server ends it after a while.
+_WRITE = (
+    "BEGIN; SET LOCAL lock_timeout = {0}; SET LOCAL statement_timeout = {1};"
+    " SET LOCAL idle_in_transaction_session_timeout = {0}"
+)
 _SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
