@@ -5,9 +5,10 @@ from __future__ import annotations
 from decimal import Decimal
 
 import msgspec
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from fix_stores import new
 from novelo.errors import StoreError
@@ -293,3 +294,36 @@ TestTwoStores.__doc__ = "After any run of operations SQLite holds what the refer
 TestTwoStores.settings = settings(
     max_examples=25, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
+
+
+@pytest.mark.timeout(300)
+def test_postgres_holds_what_the_reference_holds(postgres_url):
+    """After any run of operations PostgreSQL holds what the reference holds, down to the last column."""
+    import psycopg
+
+    from novelo.stores.postgres import Database as Server
+    from novelo.stores.postgres import PostgresStore
+    from novelo.stores.postgres.texts import TABLES
+
+    store = PostgresStore(Server(postgres_url))
+    schema, options = store.database.settings.schema, store.database.settings.options
+    tables = ", ".join(f'"{schema}".{table}' for table in TABLES if table != "meta")
+
+    class OnServer(TwoStores):
+        """The same with another second store, emptied for each run."""
+
+        def __init__(self):
+            super().__init__()
+            self.stores[1].close()
+            with psycopg.connect(**options) as connection:
+                connection.execute(f"TRUNCATE {tables}")
+            self.stores[1] = store
+
+        def teardown(self):
+            """The store goes on to the next run."""
+            self.stores[0].close()
+
+    try:
+        run_state_machine_as_test(OnServer, settings=settings(TestTwoStores.settings, max_examples=12))
+    finally:
+        store.close()
