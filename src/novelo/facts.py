@@ -180,6 +180,8 @@ def _trimmed(text: str, rule: Rule, match: re.Match[str]) -> tuple[int, int]:
 
 def _clause(text: str, start: int, trigger_end: int) -> tuple[int, int]:
     """A constraint from its first word to the sentence's end, at most `MAX_CLAUSE` characters, cut between words."""
+    while start < trigger_end and text[start].isspace():  # separators that count as blanks, as U+001F does
+        start += 1
     match = CLAUSE.match(text, trigger_end, start + MAX_CLAUSE + 1)
     end = match.end() if match else trigger_end
     if end - start > MAX_CLAUSE:
