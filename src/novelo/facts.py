@@ -155,7 +155,8 @@ def _reaching(text: str, seen: dict[tuple[int, int], str]) -> Iterator[tuple[tup
             nearest = max(0, start - MAX_REACH)
             heads = [m.end() for m in HEAD.finditer(text, nearest, start)]
             first = heads[-1] if heads else start if nearest else 0
-            first += len(text[first:start]) - len(text[first:start].lstrip(" \t\u00a0\u202f\"'“«-*•"))
+            lead = LEAD.match(text, first, start)
+            first = lead.end() if lead else first
             if end - first > MAX_CLAUSE or bisect_left(begins, first) < bisect_left(begins, start):
                 first = start
         yield (first, end), kind
@@ -180,8 +181,6 @@ def _trimmed(text: str, rule: Rule, match: re.Match[str]) -> tuple[int, int]:
 
 def _clause(text: str, start: int, trigger_end: int) -> tuple[int, int]:
     """A constraint from its first word to the sentence's end, at most `MAX_CLAUSE` characters, cut between words."""
-    while start < trigger_end and text[start].isspace():  # separators that count as blanks, as U+001F does
-        start += 1
     match = CLAUSE.match(text, trigger_end, start + MAX_CLAUSE + 1)
     end = match.end() if match else trigger_end
     if end - start > MAX_CLAUSE:
