@@ -9,6 +9,7 @@ import threading
 import time
 
 import anyio
+import anyio.from_thread
 import pytest
 
 import novelo
@@ -451,6 +452,29 @@ def test_a_cancelled_embedding_ends_soon(memory, meaning):
         before = docs._inner.row.vectors
         anyio.run(work)
         assert before < docs._inner.row.vectors < 4000
+
+
+def test_a_cancelled_ingest_ends_soon(memory, tmp_path):
+    """A cancellation ends the reading behind the file at hand; what was read is there, the next one reads the rest."""
+    for n in range(300):
+        (tmp_path / f"{n}.txt").write_text("O pix cai na hora.")
+    docs, seen = novelo.aio.AsyncMemory(memory).documents(embedder=None), []
+
+    async def cancelled():
+        with anyio.CancelScope() as scope:
+
+            def told(progress):
+                seen.append(progress.name)
+                if len(seen) == 3:
+                    anyio.from_thread.run_sync(scope.cancel)
+
+            await docs.ingest(tmp_path, told)
+
+    anyio.run(cancelled)
+    there = len(memory.documents(embedder=None).list())
+    assert 3 <= there == len(seen) < 300
+    done = anyio.run(docs.ingest, tmp_path)
+    assert (len(done.same), len(done.added)) == (there, 300 - there)
 
 
 def test_awaited(url, folder, meaning):
