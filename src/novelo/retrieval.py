@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 
 from novelo import formats
-from novelo._again import reminds, says_more
+from novelo._again import chats, reminds, says_more
 from novelo._questions import asked_in, judged, stands_alone, terms
 from novelo.asking import Flow, ModelReply, ModelRequest
 from novelo.carrying import Carried, Query, carried, rewritten_queries
@@ -231,7 +231,8 @@ def answer(
 ) -> Flow[Answered]:
     """The answer to the original question, from the history and the passages; passages go with this call only.
 
-    Where nothing could support an answer (no passage, and the history speaks of something else) the model is not asked.
+    Where nothing could support an answer (no passage, and the history speaks of something else) the model is not asked,
+    but for a greeting or thanks.
 
     Args:
         history: n messages in any form, oldest first, without the question.
@@ -256,7 +257,7 @@ def answer(
     kept, _ = supporting(given, min_score)
     tongue = spoken(said, seen, language)
     nothing = NOT_FOUND.get(tongue or "", NOT_FOUND["en"])
-    if not kept and not speaks_of(standalone or said, seen):
+    if not kept and not chats(said) and not speaks_of(standalone or said, seen):
         return Answered(nothing, False)
     named = LANGUAGES.get(tongue or "", "the language of the question")
     told = (prompt or ANSWER).replace("{language}", named).replace("{nothing}", nothing)
