@@ -490,3 +490,21 @@ def test_awaited(url, folder, meaning):
             assert [row.name for row in await memory.collections("ana")] == ["faq"]
 
     anyio.run(work)
+
+
+def test_one_time_to_wait_for_all(memory, monkeypatch):
+    """Closing waits so long in all, and not so long for each of the collections whose embedder hangs."""
+    now, given = [0.0], []
+
+    class Stuck:
+        def join(self, timeout_s):
+            given.append(timeout_s)
+            now[0] += timeout_s
+
+        def is_alive(self):
+            return True
+
+    monkeypatch.setattr("novelo.indexes.time.monotonic", lambda: now[0])
+    memory.indexes._threads.update({bytes([n]): Stuck() for n in range(3)})
+    assert memory.indexes.wait(5.0) is False and given == [5.0, 0.0, 0.0]
+    memory.indexes._threads.clear()
