@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from novelo._fact_rules import CLAUSE, HEAD, NO_PHONE, OPENERS, RULES, TRAILING, Rule
+from novelo._fact_rules import CLAUSE, HEAD, LEAD, NO_PHONE, OPENERS, RULES, TRAILING, Rule
 from novelo.messages import Message, Role
 
 KINDS = ("name", "constraint", "id", "money", "date", "address", "email", "phone", "url", "path", "number")

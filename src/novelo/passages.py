@@ -40,6 +40,20 @@ PASSAGE_LONGEST = 8000  # characters of one passage that go along
 NAME_LONGEST = 200  # characters of a title, a section or an address
 RANK_CONSTANT = 60  # of reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009)
 
+NOT_FOUND = {  # what is told where no passage supports an answer
+    "pt": "Não encontrei isso nos documentos.",
+    "en": "I did not find this in the documents.",
+    "es": "No encontré eso en los documentos.",
+    "fr": "Je n'ai pas trouvé cela dans les documents.",
+    "de": "Das habe ich in den Dokumenten nicht gefunden.",
+    "it": "Non ho trovato questa informazione nei documenti.",
+    "zh": "在文档中没有找到相关内容。",
+    "ja": "文書の中には見つかりませんでした。",
+    "ko": "문서에서 찾지 못했습니다.",
+    "ru": "Я не нашёл этого в документах.",
+    "ar": "لم أجد ذلك في المستندات.",
+}
+
 
 def passage_of(found: Any) -> Passage:
     """What a retriever found, as data that any store can keep.

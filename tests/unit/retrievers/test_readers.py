@@ -77,6 +77,17 @@ def test_a_long_file_is_parsed_in_parts(monkeypatch):
         assert [s.path for s in parts.sections][-1] == ("Parte 59",)
 
 
+@pytest.mark.parametrize("kind", ["text", "markdown", "html", "jsonl"])
+def test_a_faulty_byte_spoils_no_other_letter(kind, caplog):
+    """UTF-8 that was cut inside of a letter, or has a stray byte, keeps all its accents; Western text keeps its own."""
+    text = "Ação e reação à vista, não é?"
+    for data in (text.encode() + b"\xc3", b"\xe9 " + text.encode(), text.encode("cp1252")):
+        if kind == "jsonl":
+            data = b'{"text": "' + data + b'"}'
+        assert text in told(read(data, kind))[1][0][1][0]
+    assert not caplog.records
+
+
 def test_text_and_its_encodings():
     """Paragraphs stand between empty lines; UTF-8, UTF-16 and Windows' Western encoding are read."""
     for encoding in ("utf-8", "utf-8-sig", "utf-16", "cp1252"):

@@ -5,18 +5,21 @@ Nothing is fetched and no script runs: the page is read as data.
 
 from __future__ import annotations
 
+import logging
 import warnings
 from typing import Any
 
 from novelo.errors import ImportFailed, MissingExtra
-from novelo.retrievers.readers.base import Document, Sections, table_text
+from novelo.retrievers.readers.base import Document, Sections, decoded, table_text
 
 try:
     from bs4 import BeautifulSoup, XMLParsedAsHTMLWarning
+    from bs4.dammit import EncodingDetector
     from bs4.element import NavigableString, PreformattedString, Tag
 except ImportError as _error:
     raise MissingExtra("reading HTML needs beautifulsoup4: pip install 'novelo[rag]'", extra="rag") from _error
 
+logging.getLogger("bs4.dammit").setLevel(logging.CRITICAL)  # it tells of odd bytes without saying of which file
 # fmt: off
 _DROPPED = frozenset({
     "script", "style", "noscript", "template", "head", "nav", "footer", "aside", "iframe", "object", "svg", "canvas",
@@ -43,7 +46,8 @@ def read(data: bytes) -> Document:
         raise ImportFailed(f"{len(data) / 1e6:.0f} MB of HTML, at most {MOST_BYTES // 1_000_000} MB are read: split it")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", XMLParsedAsHTMLWarning)
-        soup = BeautifulSoup(data, "html.parser")
+        said = EncodingDetector.find_declared_encoding(data, is_html=True)
+        soup = BeautifulSoup(decoded(data) if said in (None, "utf-8", "utf8") else data, "html.parser")
     title = soup.title.get_text(" ", strip=True) if soup.title else ""
     walk = _Walk()
     walk.through(soup.body or soup)
