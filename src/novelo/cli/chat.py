@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +20,7 @@ from novelo.context.spec import name_of
 from novelo.documents import Documents
 from novelo.retrieval import Answered
 
-ENDS = ("exit", "quit", "sair", "/exit", "/quit", "/sair")
+ENDS = ("exit", "quit", "sair", "退出", "/exit", "/quit", "/sair", "/退出")
 
 
 class Ended(Exception):
@@ -41,10 +42,11 @@ class Chat:
         name: str,
         docs: Documents | None = None,
         show_query: bool = False,
+        database: str | None = None,
     ) -> None:
         self.memory, self.thread, self.model = memory, thread, model
         self.policy, self.lang, self.stream, self.model_name = policy, lang, stream, name
-        self.docs, self.show_query = docs, show_query
+        self.docs, self.show_query, self.database = docs, show_query, database
         self.out = console()
 
     def tell(self, name: str, **facts: object) -> None:
@@ -244,7 +246,16 @@ class Chat:
                 self.tell("leave")
             except EOFError:
                 break
-        self.tell("goodbye", thread=self.thread.thread_id)
+        self.tell("goodbye", thread=self.thread.thread_id, command=self._again())
+
+    def _again(self) -> str:
+        """The command that comes back to the thread, with what it needs besides the defaults and the environment's."""
+        parts = ["novelo", "chat", "--thread", self.thread.thread_id]
+        for option, value in (
+            ("--owner", self.thread.owner), ("-d", self.database), ("-C", self.docs and self.docs.name),
+        ):  # fmt: skip
+            parts += [option, value] if value else []
+        return shlex.join(parts)
 
 
 def chat(
@@ -299,7 +310,7 @@ def chat(
         answers = opened(memory, docs or (), collection or "default", owner, spoken) if docs or collection else None
         session = Chat(
             memory, thread, asked, policy=chosen, lang=spoken, stream=not no_stream, name=name, docs=answers,
-            show_query=show_query,
+            show_query=show_query, database=database,
         )  # fmt: skip
         session.tell("hello", thread=thread.thread_id, model=name)
         session.talk(_reader())
