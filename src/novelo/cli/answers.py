@@ -8,6 +8,7 @@ from pathlib import Path
 import novelo
 from novelo.cli.common import say
 from novelo.cli.documents import BAD, Telling, no_collection
+from novelo.cli.lines import put
 from novelo.cli.words import decided, word
 from novelo.context import Retrieved
 from novelo.context.manifest import Manifest, searched
@@ -60,7 +61,7 @@ def print_sources(found: Answered, lang: str) -> None:
     print(word("sources", lang))
     for number, passage in enumerate(found.passages, 1):
         if any(passage is one or passage == one for one in found.sources):
-            print(f"  [{number}] {place_of(passage) or word('untitled', lang)}")
+            put(f"  [{number}] {place_of(passage) or word('untitled', lang)}")
 
 
 def last_searched(thread: novelo.Thread) -> list[str]:

@@ -14,6 +14,7 @@ import novelo
 from novelo.cli.answers import last_searched, opened, print_sources, tell_query
 from novelo.cli.common import console, default_model, find_thread, open_database, say
 from novelo.cli.documents import print_passages
+from novelo.cli.lines import Lines, put
 from novelo.cli.words import language, word
 from novelo.context import parse
 from novelo.context.spec import name_of
@@ -60,21 +61,25 @@ class Chat:
 
     def _run(self, turn: novelo.LiveTurn) -> None:
         found: Answered | None = None
+        lines = Lines(sys.stdout)
         try:
             with turn:
                 if self.docs is not None:
-                    found = self._answered(turn, self.docs)
+                    found = self._answered(turn, self.docs, lines)
                 elif self.stream:
-                    turn.ask(self.model, policy=self.policy, on_text=_write)
+                    turn.ask(self.model, policy=self.policy, on_text=lines.write)
                 else:
-                    _write(turn.ask(self.model, policy=self.policy).text)
+                    lines.write(turn.ask(self.model, policy=self.policy).text)
+                lines.end()
         except KeyboardInterrupt:
+            lines.end()
             self.tell("stopped")
         except novelo.LimitReached as error:
             self.tell("limit", limit=error.limit)
         except (novelo.ModelFailed, novelo.ContextTooSmall) as error:
             self.tell("failed", error=str(error).rstrip("."))
         finally:
+            lines.end()
             sys.stdout.write("\n")
             sys.stdout.flush()
         if found is not None:
@@ -82,20 +87,20 @@ class Chat:
             if not found.text.strip():
                 self.tell("blank")
 
-    def _answered(self, turn: novelo.LiveTurn, docs: Documents) -> Answered:
+    def _answered(self, turn: novelo.LiveTurn, docs: Documents, lines: Lines) -> Answered:
         """An answer from documents; one that no model made is not streamed."""
         wrote: list[str] = []
 
         def write(piece: str) -> None:
             wrote.append(piece)
-            _write(piece)
+            lines.write(piece)
 
         found = turn.answer(
             self.model, docs, policy=self.policy, on_text=write if self.stream else None,
             on_query=(lambda retrieved: tell_query(retrieved, self.lang)) if self.show_query else None,
         )  # fmt: skip
         if not wrote:
-            _write(found.text)
+            lines.write(found.text)
         return found
 
     # ------------------------------------------------------------------------------------------ commands
@@ -112,7 +117,7 @@ class Chat:
 
     def do_help(self, _: str) -> None:
         """What there is."""
-        print(word("help", self.lang))
+        put(word("help", self.lang))
 
     def do_context(self, question: str) -> None:
         """What the next call would send, as a grid and a table, and why."""
@@ -314,11 +319,6 @@ def chat(
         )  # fmt: skip
         session.tell("hello", thread=thread.thread_id, model=name)
         session.talk(_reader())
-
-
-def _write(piece: str) -> None:
-    sys.stdout.write(piece)
-    sys.stdout.flush()
 
 
 def _reader() -> Callable[[], str]:
