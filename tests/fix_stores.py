@@ -9,12 +9,24 @@ from novelo.messages import Message, ToolCall
 from novelo.stores.base import Begun, Close, Lease, NewEntry
 from novelo.stores.search import fold
 
-URLS = {"reference": "memory://", "sqlite-memory": "sqlite://", "sqlite-file": "sqlite:///{}/chat.db"}
+URLS = {
+    "reference": "memory://",
+    "sqlite-memory": "sqlite://",
+    "sqlite-file": "sqlite:///{}/chat.db",
+    "postgres": "postgresql:",
+}
 
 
 @pytest.fixture(params=list(URLS))
 def url(request, tmp_path):
     """The address of an empty store, one for each kind."""
+    return address(request, tmp_path)
+
+
+def address(request, tmp_path):
+    """The address of an empty store of the kind that a parameter names."""
+    if request.param == "postgres":
+        return request.getfixturevalue("postgres_url")
     return URLS[request.param].format(tmp_path)
 
 

@@ -47,11 +47,22 @@ def judged(reply: str, question: str, history: str, language: str | None = None)
         return text, f"says what was not said: {len(invented)}"
     if not terms(text) & terms(f"{question}\n{history}"):
         return text, "about something else"
+    if _repeats(text, question, history):
+        return text, "a former question"
     return text, ""
 
 
 # What the request is framed with (`retrieval.condense`): small models give it back instead of a question.
 _FRAME = re.compile(r"^\W*(?:the conversation|user|assistant)\s*:", re.IGNORECASE | re.MULTILINE)
+
+
+def _repeats(text: str, question: str, history: str) -> bool:
+    """Whether a rewriting was said before, word for word, and has nothing of a question that names something."""
+    own = terms(question)
+    said = {folded(line.lstrip("> ").strip()) for line in history.splitlines()}
+    return bool(own) and not own & terms(text) and folded(text) in said
+
+
 _LABEL = re.compile(
     r"^[^\n:：?？]{0,80}(?:question|pergunta|pregunta|domanda|frage|вопрос|问题|問題|質問|질문|السؤال|rewritten|reescrita)"
     r"[^\n:：?？]{0,40}[:：]\s*",

@@ -249,9 +249,11 @@ class AsyncTurn(_Awaited):
     ) -> Answered:
         """Answer from documents, as `LiveTurn.answer` does; models and retrievers are awaited where they can be."""
         turn = self._inner
+        retriever = retriever._inner if isinstance(retriever, AsyncDocuments) else retriever
         condenser = rewriter(model, condenser, turn.thread.memory.askable)
         steps = answering(turn, chosen(retriever, condenser, on_query, options))
         outcome: Any = None
+        tell = on_text
         try:
             while not isinstance(step := await threaded(advanced, steps, outcome), Answered):
                 try:
@@ -260,9 +262,12 @@ class AsyncTurn(_Awaited):
                     elif isinstance(step, ModelRequest):
                         outcome = await acomplete(condenser, step)
                     else:
+                        tell = None
                         outcome = await self.ask(model, on_text=on_text, **step.options)
                 except Exception as error:
                     outcome = error
+            if tell is not None and step.text:
+                await _called(tell, step.text)
             return step
         finally:
             steps.close()
@@ -300,7 +305,7 @@ async def _searched(retriever: Any, step: Search) -> list[Passage]:
     if ask is None:
         return await anyio.to_thread.run_sync(searched, retriever, step, abandon_on_cancel=True)
     limit = {"limit": step.limit} if hasattr(retriever, "asearch") else {}
-    return ranked([list(await ask(query, **limit)) for query in texts(step)], step.limit)
+    return ranked([await ask(query, **limit) for query in texts(step)], step.limit)
 
 
 def _wrapped(value: Any) -> Any:

@@ -13,7 +13,7 @@ passages with their scores and what was too weak. Passages stand in that one cal
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -45,6 +45,7 @@ from novelo.retrieval import (
 )
 
 if TYPE_CHECKING:
+    from novelo.stores.base import TurnRow
     from novelo.turn import LiveTurn
 
 LIMIT = 5  # passages
@@ -260,9 +261,8 @@ def former_passages(turn: LiveTurn) -> list[Passage]:
     A question for what was said before looks at them first; one such as "explique melhor" has all of them.
     """
     thread = turn.thread
-    store = thread.memory.store
-    for row in store.turns(thread.key, LOOKED_BACK + 1):
-        if row.first >= turn.position or row.status != "done":
+    for row in _turns_before(turn):
+        if row.status != "done":
             continue
         manifest = thread.memory.unpack_manifest(row.manifest)
         entries = thread.messages(after=row.first - 1, limit=row.last - row.first + 1, hidden=False)
@@ -273,6 +273,19 @@ def former_passages(turn: LiveTurn) -> list[Passage]:
             return list(cited(said, manifest.passages))
         return manifest.passages
     return []
+
+
+def _turns_before(turn: LiveTurn) -> Iterator[TurnRow]:
+    """The newest turns before a question, newest first; where its thread is a fork, also those that it shares."""
+    store = turn.thread.memory.store
+    row, below, left = turn.thread.row, turn.position, LOOKED_BACK
+    while row is not None and left > 0:
+        for one in store.turns(row.key, left, below):
+            if one.last < below:  # a fork may share a part of one
+                left -= 1
+                yield one
+        below = min(below, row.fork_at)
+        row = None if row.parent is None else store.thread(row.parent)
 
 
 def _replayed(turn: LiveTurn) -> Answered:
@@ -290,8 +303,9 @@ def _replayed(turn: LiveTurn) -> Answered:
 def answered(
     turn: LiveTurn, steps: Steps, model: Any, condenser: Any, retriever: Any, on_text: Callable[[str], None] | None
 ) -> Answered:
-    """Run the steps to their end."""
+    """Run the steps to their end; an answer that no model gives now is told to `on_text` in one piece."""
     outcome: Any = None
+    tell = on_text
     try:
         while not isinstance(step := advanced(steps, outcome), Answered):
             try:
@@ -300,9 +314,12 @@ def answered(
                 elif isinstance(step, ModelRequest):
                     outcome = condenser.complete(step)
                 else:
+                    tell = None
                     outcome = turn.ask(model, on_text=on_text, **step.options)
             except Exception as error:
                 outcome = error
+        if tell is not None and step.text:
+            tell(step.text)
         return step
     finally:
         steps.close()
@@ -322,12 +339,22 @@ def searched(retriever: Any, step: Search) -> list[Passage]:
     if isinstance(retriever, Documents):
         return retriever.search(list(step.queries), limit=step.limit)
     ask = asker(retriever, step.limit)
-    return ranked([list(ask(query)) for query in texts(step)], step.limit)
+    return ranked([ask(query) for query in texts(step)], step.limit)
 
 
-def ranked(rankings: Sequence[Sequence[Any]], limit: int) -> list[Passage]:
-    """What was found for each query, as one ranking of passages."""
-    found = [[passage_of(one) for one in ranking] for ranking in rankings]
+def ranked(rankings: Sequence[Iterable[Any] | None], limit: int) -> list[Passage]:
+    """What was found for each query, as one ranking of passages; None is what a function gives that found nothing.
+
+    Raises:
+        InvalidSpec: a ranking is one text, or no list.
+    """
+    found = []
+    for ranking in rankings:
+        if isinstance(ranking, str | bytes | Mapping) or not (ranking is None or isinstance(ranking, Iterable)):
+            raise InvalidSpec(
+                f"what the retriever gave is of type {type(ranking).__name__}: expected a list of passages"
+            )
+        found.append([passage_of(one) for one in (() if ranking is None else ranking)])
     return found[0][:limit] if len(found) == 1 else fuse(found, limit)
 
 

@@ -22,7 +22,8 @@ def connect(url: str, *, search: bool = True) -> Store:
 
     Args:
         url: "sqlite:///chat.db" (a file beside us), "sqlite:////var/lib/chat.db" (an absolute path), "sqlite://" (in
-            memory), "memory://" (the reference store, for tests), or a file's path ending in .db or .sqlite.
+            memory), "postgresql://user@host/database?schema=novelo" (see docs/postgres.md), "memory://" (the reference
+            store, for tests), or a file's path ending in .db or .sqlite.
         search: whether messages are indexed for search.
     Raises:
         InvalidSpec: no such kind of store.
@@ -38,13 +39,21 @@ def connect(url: str, *, search: bool = True) -> Store:
         if not path.startswith("///"):
             raise InvalidSpec(f"database {url!r}: expected sqlite:///file.db, or sqlite:////absolute/file.db")
         return SQLiteStore(Database(unquote(path[3:])), search=search)
+    if url.startswith(("postgresql:", "postgres:")):
+        from novelo.stores.postgres import Database as Server
+        from novelo.stores.postgres import PostgresStore
+
+        return PostgresStore(Server(url), search=search)
     if url.startswith("memory:"):
         from novelo.stores.reference import ReferenceStore
 
         return ReferenceStore()
     if "://" not in url and url.endswith((".db", ".sqlite", ".sqlite3")):
         return connect("sqlite:///" + url, search=search)
-    raise InvalidSpec(f"database {url.split(':')[0]!r}: expected sqlite:///file.db, sqlite://, or memory://")
+    raise InvalidSpec(
+        f"database {url.split(':')[0]!r}: expected sqlite:///file.db, sqlite://, "
+        "postgresql://host/database, or memory://"
+    )
 
 
 def checkpoints(store: Store) -> CheckpointStore:
@@ -53,13 +62,17 @@ def checkpoints(store: Store) -> CheckpointStore:
     Raises:
         InvalidSpec: a store that keeps none.
     """
-    from novelo.stores.sqlite import SQLiteStore
+    from novelo.stores.tables.store import TableStore
 
-    if not isinstance(store, SQLiteStore):
-        raise InvalidSpec(f"a {type(store).__name__} keeps no checkpoints: open sqlite:///file.db, or sqlite://")
-    from novelo.stores.sqlite.checkpoints import SQLiteCheckpoints
+    if not isinstance(store, TableStore):
+        raise InvalidSpec(f"a {type(store).__name__} keeps no checkpoints: open sqlite:///file.db, or postgresql://...")
+    if type(store).__module__.startswith("novelo.stores.postgres"):
+        from novelo.stores.postgres import PostgresCheckpoints
 
-    return SQLiteCheckpoints(store)
+        return PostgresCheckpoints(store)
+    from novelo.stores.tables.checkpoints import TableCheckpoints
+
+    return TableCheckpoints(store)
 
 
 def open_memory(

@@ -12,10 +12,11 @@ stands in `ingesting.py`, what the handles of a memory share in `indexes.py`.
 from __future__ import annotations
 
 import builtins
+import math
 import os
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from heapq import nlargest
 from typing import TYPE_CHECKING, Any
@@ -25,12 +26,12 @@ import msgspec
 from novelo.errors import ImportFailed, InvalidSpec, UnknownEntry
 from novelo.ingesting import Ingested, OnProgress, Progress, Putting, Waiting, new_source
 from novelo.retrieval import Passage
-from novelo.retrievers.base import Embedder
+from novelo.retrievers.base import Embedder, Vectors
 from novelo.retrievers.chunks import Chunk
 from novelo.retrievers.files import MAX_BYTES, walk
 from novelo.retrievers.readers import Document, section_of
 from novelo.retrievers.support import ENOUGH, own_words
-from novelo.stores.documents import Collection, Source, StoredChunk, check_model
+from novelo.stores.documents import SCORED, Collection, Source, StoredChunk, check_model
 from novelo.words import query_stems
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["Documents", "Ingested", "Progress"]
 
 EMBED_CHUNKS = 16  # that are embedded between two writes; a killed process loses no more
+ASKED_AS = "queries: expected a text, a list of texts, or a list of (text, weight from 0 up)"
 ASKED = 4000  # characters of a question that are searched for
 ASKED_WORDS = 64  # different words of it
 FOUND_MOST = 1000
@@ -134,8 +136,9 @@ class Documents:
         if vectors not in ("background", "now", "later"):
             raise InvalidSpec(f"vectors={vectors!r}: expected 'background', 'now' or 'later'")
         began = time.monotonic()
-        named = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-        walked = walk(named)
+        if isinstance(paths, bytes) or not isinstance(paths, (str, os.PathLike, Iterable)):
+            raise InvalidSpec(f"paths of type {type(paths).__name__}: expected a path, or a list of paths")
+        walked = walk([paths] if isinstance(paths, (str, os.PathLike)) else list(paths))
         put = Putting(self, walked)
         for done, file in enumerate(walked.files, 1):
             bad = put.file(file, max_bytes)
@@ -154,7 +157,10 @@ class Documents:
 
         Raises:
             ImportFailed: one has no text; nothing was put in.
+            InvalidSpec: no list was given.
         """
+        if isinstance(passages, (str, bytes, Mapping)):
+            raise InvalidSpec(f"passages of type {type(passages).__name__}: expected a list of texts or of dicts")
         grouped: dict[str, builtins.list[Any]] = {}
         for number, one in enumerate(passages):
             given = {"text": one} if isinstance(one, str) else one
@@ -164,10 +170,13 @@ class Documents:
                 raise ImportFailed(f"passage {number}: {error}") from error
             name = section.source or "passage-" + blake2b(section.blocks[0].text.encode(), digest_size=8).hexdigest()
             grouped.setdefault(name, []).append(section)
-        waiting = Waiting(self)
+        before, waiting = self.row, Waiting(self)
         for name, sections in grouped.items():
             waiting.add(new_source(Source(name), Document(tuple(sections))))
         waiting.put()
+        after = self.row
+        if before is not None and after is not None and before.dropped != after.dropped:
+            self.memory.store.scrub()  # something was replaced: nothing of it is left in the files
         self._then(vectors, None)
         return sum(map(len, grouped.values()))
 
@@ -197,7 +206,7 @@ class Documents:
         """
         if self.embedder is None:
             raise InvalidSpec("no embedder: pip install 'novelo[rag]', or give one as embedder=")
-        from novelo.retrievers.vectors import packed
+        from novelo.retrievers.vectors import checked, packed
 
         with self.memory.indexes.embedding(self.key):
             if rebuild:
@@ -212,7 +221,8 @@ class Documents:
                 if not found:
                     break
                 after = found[-1].number
-                vectors = self.embedder.passages([_embedded(_chunk_of(chunk)) for chunk in found])
+                texts = [_embedded(_chunk_of(chunk)) for chunk in found]
+                vectors = checked(self.embedder.passages(texts), len(texts))
                 rows = [(chunk.number, packed(vector)) for chunk, vector in zip(found, vectors, strict=True)]
                 made += self.store.put_vectors(self.key, self.embedder.name, vectors.shape[1], rows, time.time())
                 if progress is not None:
@@ -236,7 +246,7 @@ class Documents:
         Raises:
             IndexMismatch: the vectors of the index are of another embedding model.
         """
-        if not 1 <= limit <= FOUND_MOST:
+        if not isinstance(limit, int) or not 1 <= limit <= FOUND_MOST:
             raise InvalidSpec(f"limit={limit}: expected 1 to {FOUND_MOST}")
         asked = _asked(queries)
         row = self.row
@@ -246,37 +256,64 @@ class Documents:
         if by_meaning and self.embedder is None:
             self.memory.no_embedder()
             by_meaning = False
+        vectors = None
         if by_meaning:
             self._check_model(row)
+            vectors = self._vectors([text for text, _ in asked])
         words = _words_of(asked)
-        matches = self.store.find(self.key, words, rest=by_meaning)
+        matches = self.store.find(self.key, words, rest=vectors is not None)
         known = dict(zip((tuple(stems) for stems, _ in words), matches.frequencies, strict=False))
         own = own_words(asked, known, row.chunks)
         matrix: Matrix | None = None
         found: builtins.list[tuple[int, dict[str, Any]]]
-        if by_meaning:
+        if vectors is not None:
             assert self.embedder is not None
-            vectors = self.embedder.queries([text for text, _ in asked])
             check_model(row, self.embedder.name, vectors.shape[1])  # some know their size by their first vector only
             matrix = self.memory.indexes.matrix(self.store, row)
             weights = [weight for _, weight in asked]
-            ranked = matrix.search(vectors, weights, matches.scores, 2 * limit, matches.rest, matches.share, row.chunks)
+            most = max(2 * limit, SCORED)
+            ranked = matrix.search(vectors, weights, matches.scores, most, matches.rest, matches.share, row.chunks)
             found = [(one.number, {"score": one.score, "keyword": one.keyword, "cosine": one.cosine}) for one in ranked]
             strongest = vectors[[weight == max(weights) for weight in weights]]
         else:
-            best = nlargest(2 * limit, matches.scores.items(), key=lambda one: (one[1], -one[0]))
+            best = nlargest(max(2 * limit, SCORED), matches.scores.items(), key=lambda one: (one[1], -one[0]))
             found = [(number, {"score": score, "keyword": score}) for number, score in best]
-        stored = self.store.chunks(self.key, [number for number, _ in found])
-        out: dict[str, tuple[int, Passage]] = {}  # a text that several sources hold comes once
-        for number, facts in found:
-            if number in stored and len(out) < limit:
-                passage = _passage(stored[number]) | {name: value for name, value in facts.items() if value is not None}
-                out.setdefault(passage["text"], (number, passage))
-        near = {} if matrix is None else matrix.cosines([number for number, _ in out.values()], strongest)
-        for number, passage in out.values():
+        out = self._distinct(found, limit)
+        near = {} if matrix is None else matrix.cosines([number for number, _ in out], strongest)
+        for number, passage in out:
             texts = (passage["text"], passage.get("title", ""), passage.get("section", ""))
             passage["support"] = own.support(texts, near.get(number))
-        return [passage for _, passage in out.values()]
+        return [passage for _, passage in out]
+
+    def _distinct(self, found: Sequence[tuple[int, dict[str, Any]]], limit: int) -> builtins.list[tuple[int, Passage]]:
+        """The first passages of unlike texts, with the chunks' numbers.
+
+        A text that several sources hold comes once, and takes no other one's place.
+        """
+        out: dict[str, tuple[int, Passage]] = {}
+        stored: dict[int, StoredChunk] = {}
+        for place, (number, facts) in enumerate(found):
+            if len(out) == limit:
+                break
+            if place % (2 * limit) == 0:
+                stored = self.store.chunks(self.key, [number for number, _ in found[place : place + 2 * limit]])
+            if number in stored:
+                passage = _passage(stored[number]) | {name: value for name, value in facts.items() if value is not None}
+                out.setdefault(passage["text"], (number, passage))
+        return list(out.values())
+
+    def _vectors(self, questions: builtins.list[str]) -> Vectors | None:
+        """The vectors of some questions; None if the embedder fails: words still find what they find."""
+        from novelo.retrievers.vectors import checked
+
+        assert self.embedder is not None
+        try:
+            return checked(self.embedder.queries(questions), len(questions))
+        except Exception as error:  # whatever an embedder behind a network raises
+            self.memory.say_once(
+                f"the embedder failed ({type(error).__name__}): collection {self.name!r} is searched by its words alone"
+            )
+            return None
 
 
 # ------------------------------------------------------------------------------------------------ values
@@ -297,6 +334,8 @@ def _passage(stored: StoredChunk) -> Passage:
 
 def _asked(queries: Queries) -> builtins.list[tuple[str, float]]:
     """Questions and their weights; equal ones are one, and what has no text is none."""
+    if not isinstance(queries, Iterable) or isinstance(queries, Mapping):
+        raise InvalidSpec(ASKED_AS)
     given: Sequence[Any] = [queries] if isinstance(queries, str) else list(queries)
     out: dict[str, float] = {}
     for one in given:
@@ -306,9 +345,9 @@ def _asked(queries: Queries) -> builtins.list[tuple[str, float]]:
             or len(pair) != 2
             or not isinstance(pair[0], str)
             or not isinstance(pair[1], (int, float))
-            or pair[1] < 0
+            or not 0 <= pair[1] < math.inf
         ):
-            raise InvalidSpec("queries: expected a text, a list of texts, or a list of (text, weight from 0 up)")
+            raise InvalidSpec(ASKED_AS)
         text = pair[0][:ASKED].strip()
         if text and pair[1] > 0:
             out[text] = out.get(text, 0.0) + pair[1]

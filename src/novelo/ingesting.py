@@ -77,6 +77,7 @@ class Waiting:
         self._documents = documents
         self._sources: list[NewSource] = []
         self._chunks = self.chunks = 0
+        self.names: dict[str, str] = {}  # path -> the name under which its file was put in
 
     def add(self, source: NewSource) -> None:
         """One more."""
@@ -89,7 +90,8 @@ class Waiting:
         """Put in what waits."""
         if self._sources:
             docs = self._documents
-            docs.store.put(docs.key, (docs.owner, docs.name), self._sources, time.time())
+            put = docs.store.put(docs.key, (docs.owner, docs.name), self._sources, time.time())
+            self.names |= {one.source.path: name for one, name in zip(self._sources, put, strict=True)}
         self.chunks += self._chunks
         self._sources, self._chunks = [], 0
 
@@ -101,9 +103,8 @@ class Putting:
         self._documents, self._walked = documents, walked
         known = documents.list()
         self._by_path = {one.path: one for one in known if one.path}
-        self._names = {one.source: one.path for one in known}
         self._waiting = Waiting(documents)
-        self._done: dict[str, list[str]] = {"added": [], "changed": [], "same": []}
+        self._done: dict[str, list[str]] = {"added": [], "changed": [], "same": []}  # paths
 
     def file(self, file: File, max_bytes: int) -> str:
         """Read a file; what is wrong with it, or ""."""
@@ -113,7 +114,7 @@ class Putting:
             data = content(file.path, max_bytes)
             seal = blake2b(data, digest_size=16, key=CUT + file.kind.encode()).digest()
             if known is not None and known.hash == seal:
-                self._done["same"].append(known.source)
+                self._done["same"].append(path)
                 return ""
             document = read(data, file.kind)
         except (ImportFailed, MissingExtra) as error:
@@ -121,13 +122,10 @@ class Putting:
             self._walked.bad[path] = f"{error}{stays}"
             return str(error)
         name = known.source if known is not None else file.name
-        if self._names.get(name, path) != path:
-            name = path  # two folders hold a file of that name
-        self._names[name] = path
         title = os.path.splitext(os.path.basename(path))[0]
         made = new_source(Source(name, path, seal, document.title or title, bytes=len(data)), document)
         self._waiting.add(made)
-        self._done["added" if known is None else "changed"].append(name)
+        self._done["added" if known is None else "changed"].append(path)
         return ""
 
     def end(self, seconds: float) -> Ingested:
@@ -146,7 +144,8 @@ class Putting:
             docs.store.remove(docs.key, gone, time.time())
         if gone or self._done["changed"]:
             docs.memory.store.scrub()
-        lists = {name: tuple(found) for name, found in self._done.items()}
+        names = {path: one.source for path, one in self._by_path.items()} | self._waiting.names
+        lists = {what: tuple(names[path] for path in paths) for what, paths in self._done.items()}
         return Ingested(**lists, removed=tuple(gone), bad=walked.bad, others=walked.others, chunks=self._waiting.chunks,
                         seconds=seconds)  # fmt: skip
 

@@ -58,8 +58,8 @@ def embed(memory: Memory, key: bytes, now: Callable[[], float], still_ours: Call
             base = store.base_of(row, row.head)
             texts = _texts(store, row, positions)
         said = [p for p in positions if texts[p]]
-        made = dict(zip(said, embedder.passages([texts[p] for p in said]), strict=True)) if said else {}
-        rows = {p: _packed(made[p]) if p in made else b"" for p in positions}
+        made = _packed(embedder.passages([texts[p] for p in said]), len(said)) if said else []
+        rows = {**dict.fromkeys(positions, b""), **dict(zip(said, made, strict=True))}
         kept = store.put_vectors(key, embedder.name, base, rows)
         done, missed = (done + len(rows), 0) if kept else (done, missed + 1)
         if not still_ours() or missed == MISSES:
@@ -71,10 +71,10 @@ def embed(memory: Memory, key: bytes, now: Callable[[], float], still_ours: Call
     return done
 
 
-def _packed(vector: Any) -> bytes:
-    from novelo.retrievers.nearness import packed
+def _packed(vectors: Any, texts: int) -> list[bytes]:
+    from novelo.retrievers.nearness import checked, packed
 
-    return packed(vector)
+    return [packed(vector) for vector in checked(vectors, texts)]
 
 
 def _texts(store: Store, row: ThreadRow, positions: Sequence[int]) -> dict[int, str]:
@@ -157,7 +157,9 @@ class Meaning:
             if questions in self._asked:
                 self._asked.move_to_end(questions)
                 return self._asked[questions]
-        made = self.embedder.queries(questions)
+        from novelo.retrievers.nearness import checked
+
+        made = checked(self.embedder.queries(questions), len(questions))
         with self._lock:
             self._asked[questions] = made
             while len(self._asked) > ASKED:

@@ -156,9 +156,10 @@ def quote(text: str) -> str:
     return "\n".join(f"> {line}" for line in text.splitlines()) or "> "
 
 
-# <|im_start|>, <｜User｜>, <start_of_turn>, <s>, [INST], <<SYS>>, …: the end of a message, to a model.
+# <|im_start|>, <｜User｜>, <|turn>, <turn|>, <start_of_turn>, <s>, [INST], <<SYS>>, …: the end of a message to a model.
 _TEMPLATE = re.compile(
-    r"<(?=[|｜][^<>\n]{1,60}[|｜]>)|<(?=/?(?:start|end)_of_(?:turn|image)>)|<(?=/?(?:s|bos|eos|pad|unk)>)|<(?=</?SYS>>)"
+    r"<(?=[|｜][^<>\n]{1,60}>)|<(?=[^<>\s]{1,60}[|｜]>)"
+    r"|<(?=/?(?:start|end)_of_(?:turn|image)>)|<(?=/?(?:s|bos|eos|pad|unk|unused\d+)>)|<(?=</?SYS>>)"
     r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\])"
     r"|<(?=/?(?:system|assistant|user|tool_call|tool_response|function_calls|think)>)",
     re.IGNORECASE,

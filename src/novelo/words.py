@@ -40,7 +40,8 @@ _EMPTY_WORDS = (
     "haver fazer faz pode podem posso poderia quero queria deve devo vai vao vou ir ja so tambem mas ou nao sim ao "
     "aos mais menos muito muita muitos muitas entao porque pois assim ainda agora aqui ali la bem cada outro outra "
     "outros outras mesmo mesma todo toda todos todas tudo nada algo algum alguma alguns algumas qualquer disse falou "
-    "fornecer favor contexto "
+    "fornecer favor contexto tiver tivesse tera teria tinham houver houve havia sera estiver esteja seja fosse podemos "
+    "deveria preciso gostaria "
     # Spanish
     "el los las del al y u una unos unas lo le les su sus mi mis tus yo ella ellos ellas usted ustedes nosotros "
     "nuestro nuestra nuestros nuestras es son fue fueron siendo estan estoy hay haber han he hace hacer puede pueden "
@@ -142,7 +143,7 @@ def kin(word: str) -> tuple[str, Callable[[str], bool]]:
         How all such words begin, and a test for one that does.
     Example: "reembolsos" -> ("reembol", a test that "reembolso" passes)
     """
-    if not word.isascii() or word.isdigit() or len(word) < LEAST_STEMMED:
+    if not word.isascii() or not word.isalpha() or len(word) < LEAST_STEMMED:  # "pedido4711" has no other ending
         return word, word.__eq__
     own = {language: _stem(word, language) for language in STEMMED}
     start = min(own.values(), key=len)

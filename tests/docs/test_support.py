@@ -16,13 +16,13 @@ ROOT = Path(__file__).resolve().parents[2]
 FAQ = ROOT / "examples" / "faq"
 TWINS = ("orders", "payments", "charges", "delivery", "returns", "account", "privacy")
 PT = ("pedidos", "pagamentos", "cobrancas", "entregas", "trocas", "conta", "privacidade")
-# What each language's run must say: the double charge, with Pix, the period again; alone the paused account; nothing.
+# What each language's run must say: the double charge, with Pix, the period again; alone another entry; nothing.
 SAID = {
     "pt": [
         "em duplicidade é de 5 dias úteis",
         "volta para a mesma conta",
         "em duplicidade é de 5 dias úteis",
-        "Posso pausar a minha conta?",
+        "Como pago com Pix?",
         "Não encontrei isso nos documentos.",
     ],
     "en": [

@@ -27,7 +27,7 @@ from pathlib import Path
 import apsw
 import msgspec
 
-from novelo.stores.sqlite.rows import from_row, unsealed
+from novelo.stores.tables.rows import from_row, unsealed
 from novelo.summaries import Summary, source_hash
 
 ROLES = ("system", "user", "assistant", "tool")

@@ -99,12 +99,12 @@ def test_zombie_writer(tmp_path):
 @pytest.mark.timeout(300)
 def test_zombie_writer_without_the_fence_is_caught(tmp_path, monkeypatch):
     """T3, the control: without the epoch in the append statement the same run breaks the invariants."""
-    from novelo.stores.sqlite import reading, store
+    from novelo.stores.sqlite.session import STATEMENTS
 
     fence = r"WHERE thread = \?1 AND epoch.*?(?=RETURNING)"
-    unfenced = re.sub(fence, "WHERE thread = ?1 AND ?2 >= 0 AND ?11 >= 0 ", reading.Q["append"], flags=re.DOTALL)
-    assert unfenced != reading.Q["append"]
-    monkeypatch.setitem(store.Q, "append", unfenced)
+    unfenced = re.sub(fence, "WHERE thread = ?1 AND ?2 >= 0 AND ?11 >= 0 ", STATEMENTS["append"], flags=re.DOTALL)
+    assert unfenced != STATEMENTS["append"]
+    monkeypatch.setitem(STATEMENTS, "append", unfenced)
     broken = []
     for attempt in range(4):  # what a stopped writer hits is chance
         folder = tmp_path / str(attempt)

@@ -15,7 +15,7 @@ import novelo
 from faults.checker import check
 from novelo import KeyConflict, NoveloError
 from novelo.messages import decode
-from novelo.stores.sqlite.rows import seal
+from novelo.stores.tables.rows import seal
 
 EACH = 200
 

@@ -29,10 +29,19 @@ def filled(memory):
 def damage(memory, name, statement):
     """Alter a row of a thread in the file; False where nothing can be altered, since nothing is kept as bytes."""
     database = getattr(memory.store, "database", None)
-    if database is not None:
-        with database.reading() as connection:
-            connection.execute(statement, (memory.store.key_of("", name),))
-    return database is not None
+    if database is None:
+        return False
+    key = memory.store.key_of("", name)
+    with database.reading() as connection:
+        if not hasattr(connection, "execute"):  # a server's rows have no seal over counts, and no text that is none
+            if statement not in (DAMAGE["facts"], DAMAGE["entry"]):
+                return False
+            from novelo.stores.postgres.texts import in_schema
+
+            connection.connection.execute(in_schema(statement.replace("?", "$1"), connection.schema), (key,))
+        else:
+            connection.execute(statement, (key,))
+    return True
 
 
 def ids(found):

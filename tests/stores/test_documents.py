@@ -220,3 +220,27 @@ def test_an_altered_row_is_an_error(tmp_path, table):
     with pytest.raises(StorageCorrupt):
         reads[table]()
     store.close()
+
+
+def test_a_file_takes_no_other_file_s_name(docs):
+    """A file whose name another source has is put in under its path, in one put or in two; the same file replaces."""
+    key = docs.key_of("", "faq")
+
+    def names(*sources):
+        return docs.put(key, ("", "faq"), sources, 5.0)
+
+    assert names(source("a.md", "pix", path="/x/a.md"), source("a.md", "boleto", path="/y/a.md")) == ["a.md", "/y/a.md"]
+    assert names(source("a.md", "prazo", path="/z/a.md")) == ["/z/a.md"]
+    assert names(source("a.md", "troca", path="/x/a.md"), source("/y/a.md", "loja", path="/y/a.md")) == [
+        "a.md",
+        "/y/a.md",
+    ]
+    assert [(s.source, s.path) for s in docs.sources(key)] == [
+        ("/y/a.md", "/y/a.md"), ("/z/a.md", "/z/a.md"), ("a.md", "/x/a.md"),
+    ]  # fmt: skip
+    assert [b for w in ("troca", "loja", "prazo", "pix", "boleto") for b, _ in found(docs, key, w)] == [
+        "troca", "loja", "prazo",
+    ]  # fmt: skip
+    assert (
+        names(source("a.md", "nota")) == ["a.md"] and docs.collection(key).sources == 3
+    )  # one that is no file replaces

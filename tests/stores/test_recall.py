@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import novelo
-from fix_stores import URLS
+from fix_stores import URLS, address
 from novelo.retrievers.vectors import of_length_one
 from novelo.stores.base import Work
 from novelo.stores.search import indexed_words
@@ -44,7 +44,7 @@ class Meanings:
 @pytest.fixture(params=list(URLS))
 def embedding(request, tmp_path):
     """A memory of each kind with an embedder, whose jobs are done when the test says so."""
-    url = URLS[request.param].format(tmp_path)
+    url = address(request, tmp_path)
     with novelo.open(url, embedder=Meanings(), worker="off", policy="window:2turns + recall:2") as opened:
         yield opened
 
@@ -141,6 +141,17 @@ def test_the_word_list_of_a_store_is_asked_for_kin(hand):
     hand.store.hide(hand.key, [(1, 2)], True, hand.now)
     assert sorted(hand.store.holding(hand.row, *kin("estudos"), 10, 9)) == [0, 2]
     assert hand.store.holding(hand.row, *kin("nada"), 10, 9) == []
+
+
+def test_numbered_words_hide_no_others(hand):
+    """Thousands of words that begin alike and end in numbers are each found, and stand before no other one."""
+    many = [" ".join(f"pedido{n:04}" for n in range(k, k + 300)) for k in range(0, 2400, 300)]
+    hand.add("meu pedido", *many, "os pedidos de hoje")
+    for _ in range(8):
+        hand.add(*["nada"] * 8)  # nothing waits for the full-text index any more
+    assert sorted(hand.store.holding(hand.row, *kin("pedidos"), 99, 9)) == [0, 9]
+    assert hand.store.holding(hand.row, *kin("pedido2399"), 99, 9) == [8]
+    assert hand.store.holding(hand.row, *kin("pedido9999"), 99, 9) == []
 
 
 def test_without_an_index_the_newest_messages_are_looked_through(tmp_path):

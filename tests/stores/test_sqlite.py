@@ -17,7 +17,8 @@ from fix_stores import Hand, new
 from novelo.errors import StorageCorrupt, StorageFull, StorageReadOnly, StorageUnavailable, UnknownEntry
 from novelo.stores.base import Begun, Busy, Close
 from novelo.stores.search import query_words
-from novelo.stores.sqlite import Database, SQLiteStore, walk
+from novelo.stores.sqlite import Database, SQLiteStore
+from novelo.stores.tables import walk
 from novelo.usage import Call
 
 CANARY = "qz7kanarienvogel41x"

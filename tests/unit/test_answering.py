@@ -6,6 +6,7 @@ import anyio
 import pytest
 
 import novelo
+from novelo.errors import InvalidSpec
 from novelo.models.offline import Offline
 from novelo.retrieval import NOT_FOUND
 from novelo.testing import ScriptedModel
@@ -127,6 +128,18 @@ def test_what_was_said_before_is_looked_at_first(memory):
     other = {"text": "O prazo de entrega é de 3 dias.", "source": "entregas.md"}
     found = answer(thread, "Qual era o prazo que você falou?", model, Shelf(other))
     assert found.passages == (DOUBLE, other) and found.sources == (DOUBLE,)
+
+
+def test_a_fork_knows_the_former_passages_that_it_shares(memory):
+    """A request for more in a fork, also in a fork of one, is answered from the passages of the turn it shares."""
+    thread = memory.thread("t")
+    answer(thread, CHARGED, ScriptedModel(["5 dias [1]."]), Shelf(DOUBLE))
+    answer(thread, "E a pausa?", ScriptedModel(["Os dias ficam [1]."]), Shelf(PAUSE), condenser=False)
+    for fork in (thread.fork(2), thread.fork(2).fork(), thread.fork(3)):
+        assert answer(fork, "explique melhor", ScriptedModel(["Até 5 dias [1]."]), Shelf()).passages == (DOUBLE,)
+    assert answer(thread.fork(), "explique melhor", ScriptedModel(["Ficam [1]."]), Shelf()).passages == (PAUSE,)
+    alone = answer(thread.fork(0), "explique melhor", ScriptedModel([]), Shelf())
+    assert (alone.passages, alone.found) == ((), False)
 
 
 def test_former_passages_of_a_turn_that_is_hidden_are_gone(memory):
@@ -392,3 +405,50 @@ def test_small_talk_carries_nothing(memory):
     searched = " ".join(text for text, _ in found.queries)
     assert "Abaporu" in searched and "Fui cobrado duas vezes" in searched
     assert not any(word in searched for word in ("bom", "explique", "obrigada", "Encontrei", "encontrei", "Novelo"))
+
+
+def test_a_stream_is_told_every_answer(memory):
+    """Who streams is told of what nobody had to be asked for, too: that nothing was found, and a stored answer."""
+    thread, told = memory.thread("t"), []
+    with thread.turn("Qual é a cor do cavalo?") as turn:
+        turn.answer(ScriptedModel([]), Shelf(), on_text=told.append)
+    with thread.turn(CHARGED, key="k") as turn:
+        turn.answer(ScriptedModel(["5 dias [1]."]), Shelf(DOUBLE), condenser=False, on_text=told.append)
+    with thread.turn(CHARGED, key="k") as turn:
+        turn.answer(ScriptedModel([]), Shelf(), on_text=told.append)
+    assert "".join(told) == NOT_FOUND["pt"] + 2 * "5 dias [1]."
+
+    async def main():
+        async with novelo.open_async("memory://", worker="off") as opened:
+            for _ in range(2):
+                async with opened.thread("t").turn("Qual é a cor do cavalo?", key="k") as turn:
+                    await turn.answer(ScriptedModel([]), Shelf(), on_text=told.append)
+
+    told.clear()
+    anyio.run(main)
+    assert told == 2 * [NOT_FOUND["pt"]]
+
+
+def test_a_collection_of_an_async_memory_is_a_retriever():
+    """What `AsyncMemory.documents` gives answers a turn of the same memory, and one of ours beside it does, too."""
+
+    async def main():
+        async with novelo.open_async("memory://", worker="off") as opened:
+            docs = opened.documents("faq", embedder=None)
+            await docs.add([{"text": DOUBLE["text"], "source": "cobrancas.md"}])
+            texts = []
+            for retriever in (docs, docs._inner):
+                async with opened.thread("t").turn("Como é reembolsada uma cobrança em duplicidade?") as turn:
+                    texts.append((await turn.answer(ScriptedModel(["5 dias [1]."]), retriever, condenser=False)).text)
+            return texts
+
+    assert anyio.run(main) == 2 * ["5 dias [1]."]
+
+
+@pytest.mark.parametrize("given", ["um texto", {"text": "x"}, 5])
+def test_what_a_retriever_gives_is_a_list_of_passages(memory, given):
+    """A function that found nothing may give None; one that gives no list is told what is expected."""
+    thread = memory.thread("t")
+    assert not answer(thread, CHARGED, ScriptedModel([]), lambda question: None).found
+    with pytest.raises(InvalidSpec, match="expected a list of passages"):
+        answer(thread, "E o frete de um livro?", ScriptedModel([]), lambda question: given, condenser=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import threading
 import time
@@ -134,6 +135,15 @@ def test_bad_files_are_told_and_the_rest_goes_in(memory, folder):
     assert docs.search("reembolso")
 
 
+def test_names_of_files_are_printable(memory, tmp_path):
+    """A name with line ends, orders for a terminal, or bytes that are no text is written without them."""
+    for name in (b"a\nb.md", b"a\x1bb.md", b"a\xffb.md"):
+        (tmp_path / os.fsdecode(name)).write_text("O pix cai na hora.")
+    docs = memory.documents(embedder=None)
+    assert len(docs.ingest(tmp_path).added) == 3 and len(docs.ingest(tmp_path).same) == 3
+    assert [s.source.replace(str(tmp_path), "") for s in docs.list()].count("a\N{REPLACEMENT CHARACTER}b.md") == 1
+
+
 def test_a_file_that_went_bad_keeps_its_place(memory, folder):
     """A file that cannot be read any more is told, and what the index has of it stays."""
     docs = memory.documents(embedder=None)
@@ -177,9 +187,11 @@ def test_nothing_of_what_was_removed_is_in_the_file(tmp_path, folder):
         (folder / "guia.md").write_text("Só isto.")
         docs.ingest(folder, vectors="now")
         docs.remove("sub/nota.txt")
+        docs.add([{"text": "A zarabatana.", "source": "x"}], vectors="now")
+        docs.add([{"text": "Nada.", "source": "x"}], vectors="now")
         for path in tmp_path.glob("a.db*"):
             data = path.read_bytes()
-            assert not [t for t in (b"reembols", b"garant", b"nota.txt") if t in data.lower()]
+            assert not [t for t in (b"reembols", b"garant", b"nota.txt", b"zarab") if t in data.lower()]
 
 
 def test_passages_of_the_callers(memory):
@@ -187,7 +199,13 @@ def test_passages_of_the_callers(memory):
     docs = memory.documents(embedder=None)
     with pytest.raises(ImportFailed, match="passage 1"):
         docs.add(["certo", {"no": "text"}])
-    assert docs.row is None
+    for wrong in ("um texto", {"text": "certo"}):
+        with pytest.raises(InvalidSpec, match="expected a list"):
+            docs.add(wrong)
+    for wrong in (None, 5, b"/x", [5]):
+        with pytest.raises(InvalidSpec, match="path"):
+            docs.ingest(wrong)
+    assert docs.ingest("a\0b").bad and docs.row is None
     made = [{"text": "Um guia.", "source": "g", "title": "Guia"}, {"text": "Outra parte.", "source": "g"}, "Solta."]
     assert docs.add(made) == 3
     assert next((s.source, s.chunks) for s in docs.list()) == ("g", 2) and docs.row.sources == 2
@@ -202,12 +220,26 @@ def test_queries_with_weights(memory):
     assert texts(docs.search([("pix", 1.0), ("boleto", 0.1)]))[0] == "O pix cai na hora."
     assert texts(docs.search([("pix", 0.1), ("boleto", 1.0)]))[0] == "O boleto leva dois dias."
     assert len(docs.search(["pix", "boleto"])) == 2
-    for wrong in ([("pix", -1.0)], [("pix",)], [7], [("pix", "much")]):
+    for wrong in (
+        [("pix", -1.0)], [("pix",)], [7], [("pix", "much")], None, 5, {"pix": 1.0}, [("pix", math.nan)],
+        [("pix", math.inf)],
+    ):  # fmt: skip
         with pytest.raises(InvalidSpec):
             docs.search(wrong)
-    for limit in (0, 1001):
+    for limit in (0, 1001, 2.5, "3"):
         with pytest.raises(InvalidSpec):
             docs.search("pix", limit)
+
+
+def test_copies_take_no_other_passage_s_place(memory, meaning):
+    """What a hundred sources say comes once, by words and by both, and as many others as were asked for behind it."""
+    docs = memory.documents(embedder=meaning)
+    docs.add([{"text": "O pix cai na hora, na hora.", "source": f"{n}.md"} for n in range(100)])
+    docs.add([f"Depois de {n} dias, a hora do pix de número {n} passa na conta." for n in range(4)])
+    docs.embed()
+    for keyword_only in (True, False):
+        found = texts(docs.search("pix na hora", 3, keyword_only))
+        assert len(found) == len(set(found)) == 3 and found[0] == "O pix cai na hora, na hora."
 
 
 @pytest.mark.parametrize(

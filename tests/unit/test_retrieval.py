@@ -84,6 +84,14 @@ def test_what_is_no_question_of_the_users_is_refused(history, question, given, w
     assert found.weighted[0] == (question, 1.0) and given not in [text for text, _ in found.weighted]
 
 
+def test_a_question_from_before_is_not_this_one():
+    """A small model that says an earlier question again is refused, unless this one names nothing of its own."""
+    history = "user:\n> Qual é o prazo?\n\nassistant:\n> Cinco dias."
+    assert judged("Qual é o prazo?", "Quem pintou Abaporu?", history) == ("Qual é o prazo?", "a former question")
+    assert judged("Qual é o prazo?", "E esse prazo?", history)[1] == ""
+    assert judged("Qual é o prazo para Abaporu?", "E para Abaporu?", history)[1] == ""
+
+
 @pytest.mark.parametrize(
     ("given", "taken"),
     [

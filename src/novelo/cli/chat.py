@@ -88,7 +88,7 @@ class Chat:
                 self.tell("blank")
 
     def _answered(self, turn: novelo.LiveTurn, docs: Documents, lines: Lines) -> Answered:
-        """An answer from documents; one that no model made is not streamed."""
+        """An answer from documents; whole where nothing is streamed."""
         wrote: list[str] = []
 
         def write(piece: str) -> None:

@@ -37,8 +37,9 @@ def database_path() -> Path:
 
 
 def default_database() -> str:
-    """The database without -d: DATABASE_URL, else the file of `database_path`."""
-    return os.environ.get("DATABASE_URL") or str(database_path())
+    """The database without -d: DATABASE_URL, NOVELO_DATABASE if it is an address, else the file of `database_path`."""
+    named = os.environ.get("NOVELO_DATABASE", "")
+    return os.environ.get("DATABASE_URL") or (named if "://" in named else str(database_path()))
 
 
 def default_model() -> str:

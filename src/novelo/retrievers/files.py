@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from novelo.errors import ImportFailed
+from novelo.errors import ImportFailed, InvalidSpec
 from novelo.retrievers.readers import kind_of
 
 MAX_BYTES = 50_000_000  # of one file
@@ -48,10 +48,19 @@ class Walked:
 
 
 def walk(paths: Iterable[str | os.PathLike[str]]) -> Walked:
-    """The files of some paths: files, and folders with all below them."""
+    """The files of some paths: files, and folders with all below them.
+
+    Raises:
+        InvalidSpec: something is no path.
+    """
     out, seen = Walked(), set[str]()
     for given in paths:
-        path = os.path.abspath(os.fspath(given))
+        if not isinstance(given, (str, os.PathLike)):
+            raise InvalidSpec(f"a path of type {type(given).__name__}: expected a text or a path")
+        path = os.path.abspath(os.fsdecode(given))
+        if "\0" in path:
+            out.bad[shown(path)] = "there is no such file"
+            continue
         try:
             real = os.path.realpath(path, strict=True)
             mode = os.stat(real).st_mode
@@ -65,7 +74,7 @@ def walk(paths: Iterable[str | os.PathLike[str]]) -> Walked:
         elif real not in seen:
             seen.add(real)
             kind = kind_of(os.path.splitext(path)[1]) or "text"
-            out.files.append(File(path, shown(os.path.basename(path)), kind))
+            out.files.append(File(path, _name(os.path.basename(path)), kind))
     return out
 
 
@@ -100,6 +109,11 @@ def content(path: str, max_bytes: int = MAX_BYTES) -> bytes:
 def shown(path: str) -> str:
     """A path as text that can be stored and printed."""
     return os.fsencode(path).decode("utf-8", "replace")
+
+
+def _name(path: str) -> str:
+    """A path as the name of a source: in one line, and without signs that a terminal takes for orders."""
+    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in shown(path))
 
 
 def _folder(out: Walked, root: str, seen: set[str]) -> None:
@@ -160,7 +174,7 @@ def _entry(out: Walked, root: str, path: str, real: str, seen: set[str]) -> None
         out.others += 1
     elif real not in seen:
         seen.add(real)
-        out.files.append(File(path, shown(os.path.relpath(path, root)).replace(os.sep, "/"), kind))
+        out.files.append(File(path, _name(os.path.relpath(path, root)).replace(os.sep, "/"), kind))
 
 
 def _said(error: OSError) -> str:

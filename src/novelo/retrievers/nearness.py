@@ -8,11 +8,11 @@ import numpy as np
 
 from novelo.retrievers.base import Vectors
 from novelo.retrievers.fusion import standardised
-from novelo.retrievers.vectors import Space, packed, unpacked
+from novelo.retrievers.vectors import Space, checked, packed, unpacked
 
 LEAST = 8  # vectors: the mean of fewer says nothing of what they share
 
-__all__ = ["nearness", "packed"]
+__all__ = ["checked", "nearness", "packed"]
 
 
 def nearness(rows: Sequence[tuple[int, bytes]], questions: Vectors) -> dict[int, float]:

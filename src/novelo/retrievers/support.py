@@ -25,7 +25,7 @@ ENOUGH = 0.5  # of support
 BY_WORDS = 0.30  # coverage that is enough where there is no vector
 BY_BOTH = 0.65  # strength that is enough
 COSINE = 2.0  # how much a cosine counts against the coverage
-KNOWN = 0.5  # of a follow-up's words, by weight, that the collection has
+KNOWN = 0.5  # of a follow-up's words that the collection has
 HALF_EMPTY = 0.3  # how much a pair of signs counts of which one is empty
 
 
@@ -68,6 +68,5 @@ def own_words(queries: Sequence[tuple[str, float]], frequencies: dict[tuple[str,
         n = frequencies.get(stems, 0)
         half = is_cjk(stems[0]) and len(stems[0]) > 1 and any(sign in EMPTY_SIGNS for sign in stems[0])
         words.append((stems, idf(n, chunks) * (HALF_EMPTY if half else 1.0), n))
-    whole = sum(weight for _, weight, _ in words)
-    known = sum(weight for _, weight, n in words if n) / whole if whole else 1.0  # "e por quanto tempo?" only leans
+    known = sum(n > 0 for _, _, n in words) / len(words) if words else 1.0  # "e por quanto tempo?" only leans
     return Own(tuple((stems, weight) for stems, weight, _ in words), known, any(weight < most for _, weight in queries))

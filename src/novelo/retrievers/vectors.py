@@ -8,11 +8,34 @@ and the length made 1 again (Mu and Viswanath, "All-but-the-Top", ICLR 2018, tak
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from novelo.errors import StorageCorrupt
+from novelo.errors import ModelFailed, StorageCorrupt
 from novelo.retrievers.base import Vectors
+
+
+def checked(given: Any, texts: int) -> Vectors:
+    """What an embedder gave for some texts, with length 1: (texts, size), float32.
+
+    One NaN in a vector would become the mean of a collection, and every cosine with it; a vector too few would be
+    another passage's. So nothing of a batch is taken that is not whole.
+
+    Raises:
+        ModelFailed: it is no such matrix, or some of its numbers are none.
+    """
+    try:
+        found = np.asarray(given, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ModelFailed(f"the embedder gave {type(given).__name__}: expected numbers") from error
+    if found.ndim != 2 or len(found) != texts or not found.shape[1]:
+        raise ModelFailed(f"the embedder gave an array of {found.shape}: expected ({texts}, size)")
+    if not np.isfinite(found).all():
+        raise ModelFailed("the embedder gave numbers that are not finite")
+    length = np.linalg.norm(found, axis=1, keepdims=True)
+    scaled: Vectors = (found / np.where(length > 0, length, 1)).astype(np.float32)
+    return scaled
 
 
 def packed(vector: Vectors) -> bytes:

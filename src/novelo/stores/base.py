@@ -10,7 +10,8 @@ reach another owner's rows, and the schema can be spread over machines. The prom
   (`LeaseLost`), whatever clocks say. The lease only decides who may try.
 
 - an entry, a fact, a turn or a ledger row that was altered outside of the store is an error to its reader
-  (`StorageCorrupt`), never another text; other threads stay readable, and lists over many threads go on without it.
+  (`StorageCorrupt`), never another text; other threads stay readable, and lists over many threads go on without it
+  (on a server, which watches its own files, entries, ledger and texts of a thread have a seal, and its counts none).
 
 A store may be used from several threads, and a file from several processes. Moments are given by the caller, in seconds
 since 1970; entries keep milliseconds. Stores read no clock, except to wait for each other.

@@ -81,6 +81,18 @@ class NewSource(msgspec.Struct, frozen=True):
     chunks: Sequence[NewChunk]
 
 
+def named(new: Source, there: Source | None) -> str:
+    """The name under which a source is put: a file whose name another source has is named by its path.
+
+    It is asked in the transaction of the put: two processes may put files of one name in at the same time.
+
+    Args:
+        there: the source that has the name now.
+    """
+    taken = there is not None and new.path != "" and there.path != new.path
+    return new.path if taken else new.source
+
+
 class StoredChunk(msgspec.Struct, frozen=True):
     """A chunk: its number in the index, its source, and its place there, from 0."""
 
@@ -144,8 +156,12 @@ class DocumentStore(Protocol):
         """All collections, of one owner or of everybody, by owner and name."""
         ...
 
-    def put(self, key: bytes, names: tuple[str, str], sources: Sequence[NewSource], now: float) -> None:
-        """Put sources in, in place of those of the same names, in one transaction; the first makes the collection."""
+    def put(self, key: bytes, names: tuple[str, str], sources: Sequence[NewSource], now: float) -> list[str]:
+        """Put sources in, in place of those of the same names, in one transaction; the first makes the collection.
+
+        Returns:
+            The names that they have now (`named`).
+        """
         ...
 
     def remove(self, key: bytes, sources: Sequence[str], now: float) -> int:

@@ -8,17 +8,20 @@ import pytest
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.conformance.capabilities import ALL_CAPABILITIES
 
-from graphs import opened
+from novelo.integrations.langgraph import NoveloSaver
 
 
-@pytest.fixture(scope="module")
-def report(tmp_path_factory):
-    """The outcome of the whole suite on a file."""
-    path = tmp_path_factory.mktemp("conformance") / "a.db"
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def report(request, tmp_path_factory):
+    """The outcome of the whole suite on a file, and on a server."""
+    if request.param == "postgres":
+        url = f"{request.getfixturevalue('postgres')}?schema=conformance"
+    else:
+        url = f"sqlite:///{tmp_path_factory.mktemp('conformance') / 'a.db'}"
 
     @checkpointer_test(name="NoveloSaver")
     async def factory():
-        async with opened(path) as saver:
+        async with NoveloSaver.from_conn_string(url) as saver:
             yield saver
 
     return asyncio.run(validate(factory))

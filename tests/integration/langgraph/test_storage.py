@@ -30,7 +30,7 @@ from graphs import DeltaState, config, echo, line, opened, say, texts
 from novelo.errors import ConcurrentTurnError, InvalidSpec, SchemaTooNew, StorageCorrupt, ThreadErased
 from novelo.integrations.langgraph import NoveloSaver, writing
 from novelo.integrations.langgraph.codec import strict
-from novelo.stores.sqlite.rows import over
+from novelo.stores.tables.rows import over
 
 
 @pytest.fixture
@@ -356,7 +356,7 @@ import apsw, ormsgpack
 from langgraph.checkpoint.base import empty_checkpoint
 from novelo.integrations.langgraph import NoveloSaver
 from novelo.errors import StorageCorrupt
-from novelo.stores.sqlite.rows import over
+from novelo.stores.tables.rows import over
 path, proof = sys.argv[1:3]
 where = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
 with NoveloSaver.from_conn_string(f"sqlite:///{path}") as saver:

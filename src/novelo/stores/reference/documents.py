@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from novelo.stores.documents import Collection, Matches, NewSource, Query, Source, StoredChunk, check_model
+from novelo.stores.documents import Collection, Matches, NewSource, Query, Source, StoredChunk, check_model, named
 from novelo.stores.ranking import Ranking, count_words
 from novelo.stores.rules import thread_key
 
@@ -64,22 +64,25 @@ class KeptDocuments:
         return {} if kept is None else {n: getattr(kept.row, n) for n in ("sources", "chunks", "vectors")}
 
     # ------------------------------------------------------------------------------------------ sources
-    def put(self, key: bytes, names: tuple[str, str], sources: Sequence[NewSource], now: float) -> None:
-        """Put sources in, in place of those of the same names."""
+    def put(self, key: bytes, names: tuple[str, str], sources: Sequence[NewSource], now: float) -> list[str]:
+        """Put sources in, in place of those of the same names; the names that they have now."""
+        put = []
         with self._lock:
             kept = self._kept.get(key)
             if kept is None:
                 kept = self._kept[key] = _Kept(Collection(key, *names, self._next(), created=now))
             for one in sources:
-                name = one.source.source
+                name = named(one.source, kept.sources.get(one.source.source))
+                put.append(name)
                 self._drop(kept, name)
-                kept.sources[name] = replace(one.source, chunks=len(one.chunks), updated=now)
+                kept.sources[name] = replace(one.source, source=name, chunks=len(one.chunks), updated=now)
                 for place, chunk in enumerate(one.chunks):
                     number = self._next()
                     kept.chunks[number] = StoredChunk(number, name, place, chunk.body)
                     kept.words[number] = (chunk.heads, chunk.words)
                 kept.row = replace(kept.row, put=kept.row.put + 1)
             self._count(kept, now)
+        return put
 
     def remove(self, key: bytes, sources: Sequence[str], now: float) -> int:
         """Take sources out."""

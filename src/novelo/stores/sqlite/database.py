@@ -20,8 +20,10 @@ import apsw
 
 from novelo.errors import StorageCorrupt, StorageFull, StorageReadOnly, StorageUnavailable, StoreError
 from novelo.stores.sqlite import files
-from novelo.stores.sqlite.migrations import bring_up
-from novelo.stores.sqlite.rows import over
+from novelo.stores.sqlite.index import Index
+from novelo.stores.sqlite.migrations import bring_up, secret_of
+from novelo.stores.sqlite.session import Session
+from novelo.stores.tables.rows import over
 
 T = TypeVar("T")
 BUSY_S = 30.0  # how long a write waits for writers of other processes before it gives up
@@ -97,7 +99,7 @@ class Database:
         self.path = path
         self.read_only = False
         self._vfs, self._synchronous, self._exclusive = vfs, synchronous, exclusive
-        self._free: list[apsw.Connection] = []
+        self._free: list[Session] = []
         self._lock = threading.Lock()
         self._writing = threading.RLock()
         self._only = None if path else threading.RLock()  # memory lives in one connection
@@ -116,9 +118,19 @@ class Database:
         if not self.read_only:
             self._ballast.lay()
 
+    @property
+    def secret(self) -> bytes:
+        """What threads' keys are made with."""
+        with self.reading() as connection:
+            return secret_of(connection)
+
+    def index(self, secret: bytes, on: bool) -> Index:
+        """The search index."""
+        return Index(secret, on)
+
     # ------------------------------------------------------------------------------------------ lending
     @contextmanager
-    def reading(self) -> Iterator[apsw.Connection]:
+    def reading(self) -> Iterator[Session]:
         """A connection; each statement sees one snapshot, inside of `snapshot` all of them the same."""
         held = getattr(self._mine, "connection", None)
         if held is not None:
@@ -149,7 +161,7 @@ class Database:
                 _roll_back(connection)
 
     @contextmanager
-    def writing(self) -> Iterator[apsw.Connection]:
+    def writing(self) -> Iterator[Session]:
         """A connection inside an immediate transaction: committed at the end, or rolled back whole."""
         if self.read_only:
             raise StorageReadOnly("the database was opened read-only: its folder cannot be written")
@@ -177,7 +189,7 @@ class Database:
                 f"the database {self.path} was removed or replaced while it was open: nothing was stored; open it again"
             )
 
-    def _take(self) -> apsw.Connection:
+    def _take(self) -> Session:
         if self._process != os.getpid():
             raise StorageUnavailable("the database was opened before this process was forked: open it again here")
         if self._only is not None:
@@ -192,7 +204,7 @@ class Database:
         with _ours():
             return self._connect()
 
-    def _give_back(self, connection: apsw.Connection) -> None:
+    def _give_back(self, connection: Session) -> None:
         with self._lock:
             if not self._closed:
                 self._free.append(connection)
@@ -202,12 +214,12 @@ class Database:
             self._only.release()
 
     # ------------------------------------------------------------------------------------------ opening
-    def _connect(self) -> apsw.Connection:
+    def _connect(self) -> Session:
         if self.read_only:
             name = f"file:{Path(self.path).resolve().as_posix()}?immutable=1"
-            return apsw.Connection(name, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+            return Session(name, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-        connection = apsw.Connection(self.path or ":memory:", flags=flags, vfs=self._vfs, statementcachesize=200)
+        connection = Session(self.path or ":memory:", flags=flags, vfs=self._vfs, statementcachesize=200)
         connection.set_busy_handler(_Patience())
         try:
             self._set_up(connection)
@@ -222,7 +234,7 @@ class Database:
             raise
         return connection
 
-    def _set_up(self, connection: apsw.Connection) -> None:
+    def _set_up(self, connection: Session) -> None:
         connection.create_scalar_function("seal", over, deterministic=True)
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
         connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
@@ -348,6 +360,6 @@ def _ours() -> Iterator[None]:
         raise translated(error) from error
 
 
-def _roll_back(connection: apsw.Connection) -> None:
+def _roll_back(connection: Session) -> None:
     if connection.in_transaction:
         connection.execute("ROLLBACK")

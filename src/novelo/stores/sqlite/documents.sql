@@ -53,15 +53,15 @@ UPDATE chunks SET seal = seal('chunk', collection, number, source, place, body) 
 
 -- index_chunk --
 -- Its words.
-INSERT INTO chunk_words (rowid, heads, words) VALUES (?1, ?2, ?3);
+INSERT INTO chunk_words (rowid, heads, words) VALUES (?2, ?3, ?4);
 
 -- words_of --
 -- The words of a chunk.
-SELECT heads, words FROM chunk_words WHERE rowid = ?1;
+SELECT heads, words FROM chunk_words WHERE rowid = ?2;
 
 -- unindex_chunk --
 -- They go.
-DELETE FROM chunk_words WHERE rowid = ?1;
+DELETE FROM chunk_words WHERE rowid = ?2;
 
 -- chunks_of --
 -- A source's chunks, in order.
@@ -81,15 +81,15 @@ DELETE FROM chunk_vectors WHERE collection = ?1 AND chunk = ?2;
 
 -- frequency --
 -- In how many chunks a word stands.
-SELECT doc FROM chunk_terms WHERE term = ?1;
+SELECT doc FROM chunk_terms WHERE term = ?2;
 
 -- matches --
 -- Chunks with one of some words, the best first, roughly: FTS5 counts them with the numbers of all collections.
-SELECT rowid, -rank FROM chunk_words WHERE chunk_words MATCH ?1 ORDER BY rank LIMIT ?2;
+SELECT rowid, -rank FROM chunk_words WHERE chunk_words MATCH ?2 ORDER BY rank LIMIT ?3;
 
 -- all_matches --
 -- All of them, in no order: FTS5 takes twice as long to give them in one.
-SELECT rowid, -rank FROM chunk_words WHERE chunk_words MATCH ?1;
+SELECT rowid, -rank FROM chunk_words WHERE chunk_words MATCH ?2;
 
 -- without_vector --
 -- Chunks that have no vector.
@@ -98,16 +98,16 @@ WHERE c.collection = ?1 AND c.number > ?2
   AND NOT EXISTS (SELECT 1 FROM chunk_vectors v WHERE v.collection = ?1 AND v.chunk = c.number)
 ORDER BY c.number LIMIT ?3;
 
--- put_vector --
+-- put_chunk_vector --
 -- A vector of a chunk that is there.
 INSERT OR IGNORE INTO chunk_vectors (collection, chunk, vector)
 SELECT ?1, number, ?3 FROM chunks WHERE collection = ?1 AND number = ?2;
 
--- drop_vectors --
+-- drop_chunk_vectors --
 -- All vectors go.
 DELETE FROM chunk_vectors WHERE collection = ?1;
 
--- vectors --
+-- chunk_vectors --
 -- Vectors in the order in which they came.
 SELECT number, chunk, vector FROM chunk_vectors INDEXED BY chunk_vectors_by_collection
 WHERE collection = ?1 AND number > ?2 ORDER BY number;

@@ -14,16 +14,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from itertools import islice
+from typing import TYPE_CHECKING
 
-import apsw
-
+from novelo.errors import StoreError
 from novelo.stores.rules import storable
-from novelo.stores.sql import statements
-from novelo.stores.sqlite.migrations import PACKAGE
+from novelo.stores.sqlite.session import Session
 
-Q = statements(PACKAGE)
+if TYPE_CHECKING:
+    from novelo.stores.sqlite.database import Database
+
 _WORD = re.compile(r"[0-9a-z\u0080-\U0010ffff]+")
 SIGN = "\N{SECTION SIGN}"  # no letter or digit: `fold` never gives it
 LAST_SIGN = "\U0010ffff"
@@ -39,83 +41,95 @@ class Index:
     def __init__(self, secret: bytes, on: bool) -> None:
         self._secret, self.on = secret, on
 
-    def put(self, db: apsw.Connection, key: bytes, owner: str, position: int, words: str) -> None:
+    def put(self, db: Session, key: bytes, owner: str, position: int, words: str) -> None:
         """A message, by its folded words."""
         if not self.on or not words or position >= POSITIONS:
             return
         values = (f"{self._owner_word(owner)} {words}", key, position)
-        db.execute(Q["index_entry"], values)
+        db.run("index_entry", values)
         if not db.changes():
-            number = next(iter(db.execute(Q["next_number"])))[0]
-            db.execute(Q["number_thread"], (key, number))
-            db.execute(Q["index_entry"], values)
-        if next(iter(db.execute(Q["waiting"])))[0] >= WAITING:
+            number = next(iter(db.run("next_number")))[0]
+            db.run("number_thread", (key, number))
+            db.run("index_entry", values)
+        if next(iter(db.run("waiting")))[0] >= WAITING:
             self.take_in(db)
 
-    def take_in(self, db: apsw.Connection) -> None:
-        """Rows that wait go into the full-text index."""
-        db.execute(Q["take_in"])
-        db.execute(Q["none_waits"])
+    def caught_up(self, database: Database) -> None:
+        """What is new goes into the full-text index, so that it is ranked like all else; where that can be written."""
+        with database.reading() as db:
+            if not next(iter(db.run("waiting")))[0]:
+                return
+        with suppress(StoreError), database.writing() as db:
+            self.take_in(db)
 
-    def remove(
-        self, db: apsw.Connection, key: bytes, positions: Collection[int] | None = None, most: int | None = None
-    ) -> int:
+    def take_in(self, db: Session) -> None:
+        """Rows that wait go into the full-text index."""
+        db.run("take_in")
+        db.run("none_waits")
+
+    def remove(self, db: Session, key: bytes, positions: Collection[int] | None = None, most: int | None = None) -> int:
         """Take some messages of a thread out, or all; also where the index is off now, but was on before."""
         rows = _rows_of(db, key)
         if positions is None:
-            found = list(islice(db.execute(Q["indexed"], (rows.start, rows.stop)), most))
+            found = list(islice(db.run("indexed", (rows.start, rows.stop)), most))
         else:
             wanted = (rows.start + position for position in positions if position < len(rows))
-            found = [one for row in wanted for one in db.execute(Q["indexed"], (row, row + 1))]
+            found = [one for row in wanted for one in db.run("indexed", (row, row + 1))]
         for row, waits in found:
-            db.execute(Q["unindex_waiting" if waits else "unindex"], (row,))
+            db.run("unindex_waiting" if waits else "unindex", (row,))
         return len(found)
 
-    def count(self, db: apsw.Connection, key: bytes) -> int:
+    def count(self, db: Session, key: bytes) -> int:
         """Messages of a thread that are in the index."""
         rows = _rows_of(db, key)
-        return sum(1 for _ in db.execute(Q["indexed"], (rows.start, rows.stop)))
+        return sum(1 for _ in db.run("indexed", (rows.start, rows.stop)))
 
-    def move(self, db: apsw.Connection, key: bytes, start: int, stop: int, to: bytes, owner: str) -> None:
+    def move(self, db: Session, key: bytes, start: int, stop: int, to: bytes, owner: str) -> None:
         """What a stretch of a thread is found by is what it is found by in another."""
         rows = _rows_of(db, key)
-        found = db.execute(Q["words_between"], (rows.start + start, min(rows.start + stop, rows.stop)))
+        found = db.run("words_between", (rows.start + start, min(rows.start + stop, rows.stop)))
         for text, position in list(found):
             self.put(db, to, owner, position, text.split(" ", 1)[1])
 
     def find(
-        self, db: apsw.Connection, words: Sequence[str], key: bytes | None, owner: str | None
+        self, db: Session, words: Sequence[str], key: bytes | None, owner: str | None
     ) -> Iterator[tuple[bytes, int, float]]:
         """Thread, position and score of the messages that hold all the words, the best first."""
         if not all(_WORD.fullmatch(word) and storable(word) for word in words):
             return  # no words of a folded text
         wanted = [*([] if owner is None else [self._owner_word(owner)]), *words]
         rows = range(1 << 62) if key is None else _rows_of(db, key)
-        for text, thread, position in db.execute(Q["waiting_between"], (rows.start, rows.stop)):
+        for text, thread, position in db.run("waiting_between", (rows.start, rows.stop)):
             if set(wanted) <= set(text.split()):
                 yield thread, position, FIRST
-        found = db.execute(Q["find_words"], (_quoted(wanted), rows.start, rows.stop))
+        found = db.run("find_words", (_quoted(wanted), rows.start, rows.stop))
         for thread, position, rank in found:
             yield thread, position, -rank
 
-    def kin(self, db: apsw.Connection, start: str, same: Callable[[str], bool]) -> list[str]:
-        """The words of the index, of whatever thread, that begin so and pass a test; at most `MOST_KIN`."""
-        found = (row[0] for row in db.execute(Q["index_words"], (start, start + LAST_SIGN)))
+    def kin(self, db: Session, start: str, same: Callable[[str], bool]) -> list[str]:
+        """The words of the index, of whatever thread, that begin so and pass a test; at most `MOST_KIN`.
+
+        One with a number or a sign in it is itself alone ("pedido4711"); so the thousands of such words that begin
+        alike do not stand before the others.
+        """
+        if not start.isalpha():
+            return [start] if same(start) else []
+        found = (row[0] for row in db.run("index_words", (start, start + LAST_SIGN)))
         return list(islice(filter(same, islice(found, MOST_LOOKED_AT)), MOST_KIN))
 
     def positions(
-        self, db: apsw.Connection, start: str, same: Callable[[str], bool], key: bytes, within: range, limit: int
+        self, db: Session, start: str, same: Callable[[str], bool], key: bytes, within: range, limit: int
     ) -> list[int]:
         """Positions of a thread's own messages in a range, the newest, with a word that begins so and passes a test."""
         rows = _rows_of(db, key)
         first, last = rows.start + within.start, min(rows.start + within.stop, rows.stop)
         out = []
-        for text, _, position in db.execute(Q["waiting_between"], (first, last)):
+        for text, _, position in db.run("waiting_between", (first, last)):
             if start in text and any(word.startswith(start) and same(word) for word in text.split()):
                 out.append(position)
         words = self.kin(db, start, same)
         if words:
-            found = db.execute(Q["rows_of_words"], (_quoted(words, "OR"), first, last, limit))
+            found = db.run("rows_of_words", (_quoted(words, "OR"), first, last, limit))
             out += [row[0] - rows.start for row in found]
         return out
 
@@ -123,9 +137,9 @@ class Index:
         return f"{SIGN}o{blake2b(owner.encode(), key=self._secret, digest_size=8).hexdigest()}"
 
 
-def _rows_of(db: apsw.Connection, key: bytes) -> range:
+def _rows_of(db: Session, key: bytes) -> range:
     """The rows that are set aside for a thread; none if it never had any."""
-    number = next(iter(db.execute(Q["thread_number"], (key,))), (None,))[0]
+    number = next(iter(db.run("thread_number", (key,))), (None,))[0]
     return range(0) if number is None else range(number * POSITIONS, (number + 1) * POSITIONS)
 
 

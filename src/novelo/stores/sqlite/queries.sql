@@ -2,6 +2,10 @@
 -- All facts of a thread.
 SELECT * FROM threads WHERE thread = ?1;
 
+-- ancestor --
+-- The same of a thread that another one was forked from.
+SELECT * FROM threads WHERE thread = ?1;
+
 -- any_entry --
 -- Whether entries are there, though their thread's row is not.
 SELECT 1 FROM entries WHERE thread = ?1 LIMIT 1;
@@ -294,8 +298,8 @@ UPDATE threads SET updated = ?2 WHERE thread = ?1;
 SELECT thread, position, rank FROM search WHERE search MATCH ?1 AND rowid >= ?2 AND rowid < ?3 ORDER BY rank;
 
 -- index_words --
--- Words of the index that lie in a range, of whatever thread.
-SELECT term FROM search_words WHERE term >= ?1 AND term < ?2;
+-- Words of the index that lie in a range, of whatever thread, without those that have numbers in them.
+SELECT term FROM search_words WHERE term >= ?1 AND term < ?2 AND term NOT GLOB '*[0-9]*';
 
 -- rows_of_words --
 -- Where words stand, in a range of rows: the last ones.

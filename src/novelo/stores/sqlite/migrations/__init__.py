@@ -14,7 +14,7 @@ from importlib import resources
 import apsw
 
 from novelo.errors import SchemaTooNew, StorageCorrupt, StorageReadOnly
-from novelo.stores.sqlite.rows import sealed, unsealed
+from novelo.stores.tables.rows import sealed, unsealed
 
 SCHEMA = 1
 PACKAGE = "novelo.stores.sqlite"

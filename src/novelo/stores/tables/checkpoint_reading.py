@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import apsw
 import msgspec
 
 from novelo.errors import StorageCorrupt
@@ -24,10 +23,11 @@ from novelo.stores.checkpoints import (
     runs_of,
     unrolled,
 )
-from novelo.stores.sqlite.checkpoint_rows import Q, read_checkpoint, read_written
-from novelo.stores.sqlite.facts import thread_row
-from novelo.stores.sqlite.rows import verify
-from novelo.stores.sqlite.store import SQLiteStore
+from novelo.stores.tables.checkpoint_rows import read_checkpoint, read_written
+from novelo.stores.tables.connection import Connection
+from novelo.stores.tables.facts import thread_row
+from novelo.stores.tables.rows import verify
+from novelo.stores.tables.store import TableStore
 
 CUT = "cut:"  # before the type of a value whose texts stand in the transcript
 _PIECES = msgspec.msgpack.Decoder(list[bytes | int])
@@ -37,31 +37,31 @@ _LIST = msgspec.msgpack.Decoder(tuple[int, int, int, Runs])  # depth, number of 
 class CheckpointReading:
     """The reading half of the checkpoints."""
 
-    def __init__(self, store: SQLiteStore) -> None:
+    def __init__(self, store: TableStore) -> None:
         self.store, self.database = store, store.database
 
     def get(self, key: bytes, ns: str, checkpoint: str | None) -> Checkpoint | None:
         """A checkpoint by its id, or the newest of a namespace."""
         with self.database.reading() as db:
             if checkpoint is None:
-                row = next(iter(db.execute(Q["newest"], (key, ns))), None)
+                row = next(iter(db.run("newest", (key, ns))), None)
             else:
-                row = next(iter(db.execute(Q["by_id"], (key, ns, checkpoint))), None)
+                row = next(iter(db.run("by_id", (key, ns, checkpoint))), None)
         return None if row is None else read_checkpoint(key, row)
 
     def writes(self, key: bytes, ns: str, number: int) -> list[Written]:
         """What was written at a checkpoint."""
         with self.database.reading() as db:
-            return [read_written(key, ns, number, row) for row in db.execute(Q["written"], (key, ns, number))]
+            return [read_written(key, ns, number, row) for row in db.run("written", (key, ns, number))]
 
     def values(self, key: bytes, numbers: Sequence[int]) -> dict[int, Value]:
         """Values by their numbers."""
         with self.database.reading() as db:
             return {number: self.value_in(db, key, number) for number in numbers}
 
-    def value_in(self, db: apsw.Connection, key: bytes, number: int) -> Value:
+    def value_in(self, db: Connection, key: bytes, number: int) -> Value:
         """A value by its number, in a transaction."""
-        row = next(iter(db.execute(Q["value"], (key, number))), None)
+        row = next(iter(db.run("value", (key, number))), None)
         if row is None:
             raise StorageCorrupt(f"value {number} of thread {key.hex()} is missing: restore a backup")
         verify(row[5], "checkpoint value", key, *row[:5])
@@ -75,7 +75,7 @@ class CheckpointReading:
         with self.database.reading() as db:
             return self._filled(db, key, ref)
 
-    def _filled(self, db: apsw.Connection, key: bytes, ref: Cut) -> Value:
+    def _filled(self, db: Connection, key: bytes, ref: Cut) -> Value:
         found = thread_row(db, key)
         out = []
         for piece in ref.pieces:
@@ -93,7 +93,7 @@ class CheckpointReading:
         with self.database.reading() as db:
             return self.places_in(db, key, ref)
 
-    def places_in(self, db: apsw.Connection, key: bytes, ref: Ref) -> list[int]:
+    def places_in(self, db: Connection, key: bytes, ref: Ref) -> list[int]:
         """The same in a transaction."""
         if isinstance(ref, Places):
             return unrolled(ref.runs)
@@ -109,7 +109,7 @@ class CheckpointReading:
             out = [*out[:keep], *unrolled(runs)]
         return out
 
-    def list_in(self, db: apsw.Connection, key: bytes, number: int) -> tuple[int, int, int, Runs]:
+    def list_in(self, db: Connection, key: bytes, number: int) -> tuple[int, int, int, Runs]:
         """A part of a long list: its depth, the number of its base or 0, how much of that it keeps, and the rest."""
         value = self.value_in(db, key, number)
         try:
@@ -117,14 +117,14 @@ class CheckpointReading:
         except (msgspec.MsgspecError, ValueError) as error:
             raise StorageCorrupt(f"value {number} of thread {key.hex()} is no list of ours") from error
 
-    def entries_of(self, db: apsw.Connection, new: NewCheckpoint, found: Checkpoint) -> Iterator[tuple[int, int]]:
+    def entries_of(self, db: Connection, new: NewCheckpoint, found: Checkpoint) -> Iterator[tuple[int, int]]:
         """The entries of the transcript that a state holds."""
         for channel, ref in found.values.items():
             if channel in new.main and isinstance(ref, (Places, LongList)):
                 runs = ref.runs if isinstance(ref, Places) else runs_of(self.places_in(db, new.key, ref))
                 yield from self.positions(db, new.key, runs)
 
-    def positions(self, db: apsw.Connection, key: bytes, runs: Runs) -> Iterator[tuple[int, int]]:
+    def positions(self, db: Connection, key: bytes, runs: Runs) -> Iterator[tuple[int, int]]:
         """The entries that a list is made of, also where it holds another version of one."""
         for first, count in zip(runs[::2], runs[1::2], strict=True):
             if first >= 0:
@@ -142,13 +142,13 @@ class CheckpointReading:
         seeds: dict[str, Ref] = {}
         found: dict[str, list[tuple[str, Ref]]] = {channel: [] for channel in channels}
         with self.database.reading() as db:
-            row = next(iter(db.execute(Q["by_id"], (key, ns, checkpoint))), None)
+            row = next(iter(db.run("by_id", (key, ns, checkpoint))), None)
             if row is None:
                 return seeds, found
             wanted = row[3]
             # a line is nearly always one of neighbours: read it as a range, and pass over what is of other branches
-            lines = db.execute(Q["below"], (key, ns, row[1]))
-            notes = db.execute(Q["written_below"], (key, ns, row[1]))
+            lines = db.run("below", (key, ns, row[1]))
+            notes = db.run("written_below", (key, ns, row[1]))
             note = next(notes, None)
             for row in lines:
                 if row[2] != wanted:
@@ -188,7 +188,7 @@ class CheckpointReading:
         more = (checkpoint, before, msgspec.json.encode(paths).decode(), -1 if limit is None else limit)
         with self.database.reading() as db:
             if key is None:
-                rows = db.execute(Q["of_owner"], (owner, ns, *more))
+                rows = db.run("of_owner", (owner, ns, *more))
             else:
-                rows = db.execute(Q["of_thread" if ns is None else "of_namespace"], (key, ns, *more))
+                rows = db.run("of_thread" if ns is None else "of_namespace", (key, ns, *more))
             return [read_checkpoint(row[0], row[3:], (row[1], row[2])) for row in rows]

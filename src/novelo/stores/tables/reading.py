@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from itertools import pairwise
 from typing import Any
 
-import apsw
-
-from novelo.errors import StorageCorrupt, StoreError
+from novelo.errors import StorageCorrupt
 from novelo.stores import search as words_of
 from novelo.stores.base import Found, Hit, StoredEntry, ThreadRow, TurnRow
 from novelo.stores.rules import storable, thread_key
-from novelo.stores.sqlite.database import Database, translated
-from novelo.stores.sqlite.facts import Q, pinned, read_call, read_thread, thread_row, turn_row
-from novelo.stores.sqlite.index import Index
-from novelo.stores.sqlite.migrations import secret_of
-from novelo.stores.sqlite.rows import from_row
-from novelo.stores.sqlite.walk import Walk
+from novelo.stores.tables.connection import Connection, Database
+from novelo.stores.tables.facts import pinned, read_call, read_thread, thread_row, turn_row
+from novelo.stores.tables.rows import from_row
+from novelo.stores.tables.walk import Walk
 from novelo.usage import Call
+
+NO_TEXT = "the database was altered outside of novelo (text that is no UTF-8): restore a backup"
 
 
 class Reading(Walk):
-    """The reading half of the SQLite store."""
+    """The reading half of a store over tables."""
 
     def __init__(self, database: Database, *, search: bool = True) -> None:
         self.database = database
         self.indexed = search
-        with database.reading() as connection:
-            self._secret = secret_of(connection)
-        self.index = Index(self._secret, search)
+        self._secret = database.secret
+        self.index = database.index(self._secret, search)
 
     def key_of(self, owner: str, thread_id: str) -> bytes:
         """The thread's key: a hash keyed with the database's secret, so that nobody can guess or forge one.
@@ -58,14 +55,17 @@ class Reading(Walk):
             found = self.known(connection, key)
         return None if found is None or found[0].status == "erased" else found[0]
 
-    def known(self, connection: apsw.Connection, key: bytes) -> tuple[ThreadRow, dict[str, Any], float] | None:
+    def known(self, connection: Connection, key: bytes) -> tuple[ThreadRow, dict[str, Any], float] | None:
         """A thread's row, an erased one's too; None if there was never such a thread.
 
         Raises:
             StorageCorrupt: its entries are there, but the row is not.
         """
         found = thread_row(connection, key)
-        if found is None and next(iter(connection.execute(Q["any_entry"], (key,))), None) is not None:
+        if found is None and next(iter(connection.run("any_entry", (key,))), None) is not None:
+            found = thread_row(connection, key)  # its first write may have come between the two
+            if found is not None:
+                return found
             raise StorageCorrupt(f"the row of thread {key.hex()} is missing: restore a backup")
         return found
 
@@ -80,7 +80,7 @@ class Reading(Walk):
         """Turns, newest first."""
         with self.snapshot(), self.database.reading() as connection:
             found = thread_row(connection, key)
-            rows = connection.execute(Q["turns"], (key, 1 << 60 if before is None else before, limit))
+            rows = connection.run("turns", (key, 1 << 60 if before is None else before, limit))
             out = [turn_row(key, row) for row in rows]
         asked = 0 if found is None else found[0].asked
         ends = [asked if before is None else None, *(row.number for row in out), 0 if len(out) < limit else None]
@@ -97,11 +97,11 @@ class Reading(Walk):
             return []
         with self.database.reading() as connection:
             if key is not None:
-                rows = connection.execute(Q["calls_of_thread"], (key,))
+                rows = connection.run("calls_of_thread", (key,))
             elif owner is not None:
-                rows = connection.execute(Q["calls_of_owner"], (owner,))
+                rows = connection.run("calls_of_owner", (owner,))
             else:
-                rows = connection.execute(Q["calls_of_all"])
+                rows = connection.run("calls_of_all")
             return [(row[0], row[1], read_call(row[2], row[4:])) for row in rows if row[1]]  # an erased one has no name
 
     def pins(self, key: bytes) -> list[int]:
@@ -122,17 +122,9 @@ class Reading(Walk):
         out: Found[ThreadRow] = Found()
         if owner is not None and not storable(owner):
             return out
-        where, values = ["status <> 'erased'"], []
-        if owner is not None:
-            where.append("owner = ?")
-            values.append(owner)
-        if cursor is not None:
-            where.append("(updated, thread) < (?, ?)")
-            values += cursor  # type: ignore[arg-type]
-        query = f"SELECT * FROM threads WHERE {' AND '.join(where)} ORDER BY updated DESC, thread DESC"  # noqa: S608  our words only
         wanted = set(words_of.query_words(search)) if search else set()
         with self.database.reading() as connection:
-            rows = iter(connection.execute(query, values))
+            rows = connection.threads(owner, cursor)
             while len(out) < limit:
                 thread = None
                 with _telling(out.damaged):
@@ -154,11 +146,11 @@ class Reading(Walk):
             return out
         if not self.indexed:
             return self._look_through(words, key, owner, limit)
-        self._take_in()
+        self.index.caught_up(self.database)
         known: dict[bytes, ThreadRow | None] = {}
         with self.database.reading() as connection:
             for place, position, score in self.index.find(connection, words, key, owner):
-                entry = None
+                thread = entry = None
                 with _telling(out.damaged, on=key is None):
                     if place not in known:
                         known[place] = None  # as long as it cannot be read
@@ -167,21 +159,13 @@ class Reading(Walk):
                     thread = known[place]
                     if thread is None or thread.status == "erased" or (owner is not None and thread.owner != owner):
                         continue
-                    row = next(iter(connection.execute(Q["entry_at"], (place, position))), None)
+                    row = next(iter(connection.run("entry_at", (place, position))), None)
                     entry = None if row is None else from_row(place, row)
                 if thread is not None and entry is not None and not entry.deleted:
                     out.append(Hit(entry, score, thread.thread_id, thread.owner, words_of.spans(entry.text, words)))
                 if len(out) == limit:
                     break
         return out
-
-    def _take_in(self) -> None:
-        """What is new goes into the full-text index, so that it is ranked like all else; where that can be written."""
-        with self.database.reading() as connection:
-            if not next(iter(connection.execute(Q["waiting"])))[0]:
-                return
-        with suppress(StoreError), self.database.writing() as connection:
-            self.index.take_in(connection)
 
     def _look_through(self, words: Sequence[str], key: bytes | None, owner: str | None, limit: int) -> Found[Hit]:
         """Without an index: the newest messages, of one thread, or of those that were used last."""
@@ -215,4 +199,4 @@ def _telling(damaged: list[str], on: bool = True) -> Iterator[None]:
     except (StorageCorrupt, UnicodeDecodeError) as error:
         if not on:
             raise
-        damaged.append(str(error if isinstance(error, StorageCorrupt) else translated(error)))
+        damaged.append(str(error) if isinstance(error, StorageCorrupt) else NO_TEXT)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-import apsw
 import msgspec
 
 from novelo.errors import ConcurrentTurnError
@@ -17,13 +16,13 @@ from novelo.stores.checkpoints import (
     Said,
 )
 from novelo.stores.rules import held, merged
-from novelo.stores.sqlite.checkpoint_reading import CheckpointReading
-from novelo.stores.sqlite.checkpoint_rows import Q, read_checkpoint
-from novelo.stores.sqlite.checkpoint_values import keep
-from novelo.stores.sqlite.facts import Q as THREADS
-from novelo.stores.sqlite.facts import thread_row
-from novelo.stores.sqlite.rows import from_row
-from novelo.stores.sqlite.walk import hidden_between
+from novelo.stores.tables.checkpoint_reading import CheckpointReading
+from novelo.stores.tables.checkpoint_rows import read_checkpoint
+from novelo.stores.tables.checkpoint_values import keep
+from novelo.stores.tables.connection import Connection
+from novelo.stores.tables.facts import thread_row
+from novelo.stores.tables.rows import from_row
+from novelo.stores.tables.walk import hidden_between
 
 
 class Placing:
@@ -32,7 +31,7 @@ class Placing:
     def __init__(
         self,
         owner: CheckpointReading,
-        db: apsw.Connection,
+        db: Connection,
         key: bytes,
         new: NewCheckpoint | None = None,
         found: tuple[ThreadRow, float] | None = None,
@@ -57,7 +56,7 @@ class Placing:
         new = self._new
         if new is None:
             return []
-        row = next(iter(self.db.execute(Q["by_id"], (new.key, new.ns, new.parent))), None)
+        row = next(iter(self.db.run("by_id", (new.key, new.ns, new.parent))), None)
         if row is None:
             return []
         return merged(list(self.owner.entries_of(self.db, new, read_checkpoint(new.key, row))))
@@ -98,9 +97,9 @@ class Placing:
         """
         others: list[int] = []
         for key, _, high in self.owner.store._segments(self.db, self.thread):
-            rows: list[tuple[int]] = list(self.db.execute(THREADS["positions_of_id"], (key, name, high)))
+            rows: list[tuple[int]] = list(self.db.run("positions_of_id", (key, name, high)))
             for (position,) in rows:
-                entry = from_row(key, next(iter(self.db.execute(THREADS["entry_at"], (key, position)))))
+                entry = from_row(key, next(iter(self.db.run("entry_at", (key, position)))))
                 replaced = self.owner.store.replaced.position(key, said.entry.message) == position
                 if entry.deleted or replaced or self._same(said, entry.message):
                     if main and self.thread.hidden:
@@ -126,7 +125,7 @@ class Placing:
     def _same(self, said: Said, there: Any) -> bool:
         number = there.meta.get("value")
         if number is not None:
-            row = next(iter(self.db.execute(Q["value"], (self.key, number))), None)
+            row = next(iter(self.db.run("value", (self.key, number))), None)
             return row is not None and row[1] == said.blob.hash
         return said.exact and encode(there) == encode(said.entry.message)
 
@@ -136,7 +135,7 @@ class Placing:
         if value is None:
             value = said.value
         if value is None and not said.fresh:
-            found = next(iter(self.db.execute(Q["value_by_hash"], (self.key, said.blob.hash))), None)
+            found = next(iter(self.db.run("value_by_hash", (self.key, said.blob.hash))), None)
             value = found[0] if found is not None and found[1] is None else None
         if value is not None:
             self.became.append((value, position, said.exact))
@@ -154,7 +153,7 @@ class Placing:
             raise ConcurrentTurnError("a turn of this thread is open; nothing was stored: run again when it is done")
         if self.thread.open_turn is not None:
             self.owner.store._interrupt(self.db, self.thread, now, but=None)
-            self.db.execute(THREADS["no_turn"], (self.key,))
+            self.db.run("no_turn", (self.key,))
             found = thread_row(self.db, self.key)
             if found is None or found[0].head != head:
                 raise ConcurrentTurnError("a turn of this thread was cut off; nothing was stored: run again")
@@ -171,5 +170,5 @@ class Placing:
         assert first == head
         for value, position, exact in self.became:
             body = None if exact else self.new[position - head].blob.body
-            self.db.execute(Q["became"], (self.key, value, body, position, self.new[position - head].blob.hash))
+            self.db.run("became", (self.key, value, body, position, self.new[position - head].blob.hash))
         return head, head + len(entries)

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import apsw
 import msgspec
 
 from novelo.stores.base import ThreadRow
 from novelo.stores.checkpoints import Checkpoint, Kept, LongList, Places, Ref, unrolled
 from novelo.stores.rules import storable
-from novelo.stores.sqlite.checkpoint_reading import CheckpointReading
-from novelo.stores.sqlite.checkpoint_rows import Q, put_checkpoint, put_written, read_checkpoint, read_written
-from novelo.stores.sqlite.facts import Q as THREADS
-from novelo.stores.sqlite.facts import thread_row
-from novelo.stores.sqlite.rows import verify
+from novelo.stores.tables.checkpoint_reading import CheckpointReading
+from novelo.stores.tables.checkpoint_rows import put_checkpoint, put_written, read_checkpoint, read_written
+from novelo.stores.tables.connection import Connection
+from novelo.stores.tables.facts import thread_row
+from novelo.stores.tables.rows import verify
 
 
 def delete_runs(reading: CheckpointReading, runs: Sequence[str], owner: str | None) -> int:
     """Remove the checkpoints that some runs made."""
     named = msgspec.json.encode([run for run in runs if storable(run)]).decode()
     with reading.database.writing() as db:
-        found = list(db.execute(Q["of_runs"], (named, owner)))
+        found = list(db.run("of_runs", (named, owner)))
+        for key in sorted({place[0] for place in found}):
+            db.lock(key)
         for place in found:
-            db.execute(Q["drop"], place)
-            db.execute(Q["drop_writes"], place)
+            db.run("drop", place)
+            db.run("drop_writes", place)
         for key in {place[0] for place in found}:
             _sweep(reading, db, key)
     return len(found)
@@ -33,12 +34,13 @@ def delete_runs(reading: CheckpointReading, runs: Sequence[str], owner: str | No
 def prune(reading: CheckpointReading, key: bytes, keep_latest: bool) -> int:
     """Remove checkpoints but the newest of each namespace and what it is rebuilt from, or all."""
     with reading.database.writing() as db:
-        rows = [read_checkpoint(key, row) for row in db.execute(Q["all_of_thread"], (key,))]
+        db.lock(key)
+        rows = [read_checkpoint(key, row) for row in db.run("all_of_thread", (key,))]
         kept = _needed(rows) if keep_latest else set()
         gone = [row for row in rows if (row.ns, row.number) not in kept]
         for row in gone:
-            db.execute(Q["drop"], (key, row.ns, row.number))
-            db.execute(Q["drop_writes"], (key, row.ns, row.number))
+            db.run("drop", (key, row.ns, row.number))
+            db.run("drop_writes", (key, row.ns, row.number))
         if gone:
             _sweep(reading, db, key)
     return len(gone)
@@ -62,12 +64,12 @@ def _needed(rows: Sequence[Checkpoint]) -> set[tuple[str, int]]:
     return out
 
 
-def _sweep(reading: CheckpointReading, db: apsw.Connection, key: bytes) -> None:
+def _sweep(reading: CheckpointReading, db: Connection, key: bytes) -> None:
     """Values that nothing refers to any more go; what an entry of the transcript points to stays."""
     refs: list[Ref] = []
-    for row in db.execute(Q["all_of_thread"], (key,)):
+    for row in db.run("all_of_thread", (key,)):
         refs += read_checkpoint(key, row).values.values()
-    for row in db.execute(Q["all_written"], (key,)):
+    for row in db.run("all_written", (key,)):
         refs += [item[2] for item in read_written(key, row[0], row[1], row[2:]).items]
     used: set[int] = set()
     for ref in refs:
@@ -81,13 +83,13 @@ def _sweep(reading: CheckpointReading, db: apsw.Connection, key: bytes) -> None:
                 used.update(-place for place in unrolled(runs) if place < 0)
         elif isinstance(ref, Places):
             used.update(-place for place in unrolled(ref.runs) if place < 0)
-    last = next(iter(db.execute(Q["last_value"], (key,))))[0]
-    for number, _, _, body, entry, _ in list(db.execute(Q["all_values"], (key,))):
+    last = next(iter(db.run("last_value", (key,))))[0]
+    for number, _, _, body, entry, _ in list(db.run("all_values", (key,))):
         if number not in used and (entry is None or body is None):
             # the highest one leaves its number behind, so that no other value gets it
-            db.execute(Q["gone"] if number == last else Q["drop_value"], (key, number))
-    db.execute(THREADS["content_changed"], (key,))
-    db.execute(THREADS["reseal"], (key,))
+            db.run("gone" if number == last else "drop_value", (key, number))
+    db.run("content_changed", (key,))
+    db.run("reseal", (key,))
 
 
 def copy(reading: CheckpointReading, source: ThreadRow, key: bytes, names: tuple[str, str], now: float) -> None:
@@ -95,12 +97,12 @@ def copy(reading: CheckpointReading, source: ThreadRow, key: bytes, names: tuple
     with reading.database.writing() as db:
         found = thread_row(db, source.key)
         reading.store._fork(db, source, key, names, found[0].head if found else 0, now)
-        for row in list(db.execute(Q["all_of_thread"], (source.key,))):
+        for row in list(db.run("all_of_thread", (source.key,))):
             read_checkpoint(source.key, row)
             put_checkpoint(db, key, *row[:10])
-        for row in list(db.execute(Q["all_written"], (source.key,))):
+        for row in list(db.run("all_written", (source.key,))):
             read_written(source.key, row[0], row[1], row[2:])
             put_written(db, key, *row[:5])
-        for row in list(db.execute(Q["all_values"], (source.key,))):
+        for row in list(db.run("all_values", (source.key,))):
             verify(row[5], "checkpoint value", source.key, *row[:5])
-            db.execute(Q["keep"], (key, *row[:5]))
+            db.run("keep", (key, *row[:5]))

@@ -5,28 +5,27 @@ from __future__ import annotations
 from hashlib import blake2b
 from itertools import takewhile
 
-import apsw
-
 from novelo.stores.checkpoints import Blob, LongList, Ref, runs_of
-from novelo.stores.sqlite.checkpoint_reading import CheckpointReading
-from novelo.stores.sqlite.checkpoint_rows import ENCODE, Q
+from novelo.stores.tables.checkpoint_reading import CheckpointReading
+from novelo.stores.tables.checkpoint_rows import ENCODE
+from novelo.stores.tables.connection import Connection
 
 LIST_TYPE = "list"
 MAX_DEPTH = 64  # of long lists that stand on each other
 
 
-def keep(db: apsw.Connection, key: bytes, blob: Blob, entry: int | None = None, look: bool = True) -> int:
+def keep(db: Connection, key: bytes, blob: Blob, entry: int | None = None, look: bool = True) -> int:
     """The number of a value, which is there already or is kept now."""
-    found = next(iter(db.execute(Q["value_by_hash"], (key, blob.hash))), None) if look else None
+    found = next(iter(db.run("value_by_hash", (key, blob.hash))), None) if look else None
     if found is not None and not found[2] and (entry is None or found[1] == entry):
         return int(found[0])
-    number = int(next(iter(db.execute(Q["last_value"], (key,))))[0]) + 1
-    db.execute(Q["keep"], (key, number, blob.hash, blob.type, blob.body, entry))
+    number = int(next(iter(db.run("last_value", (key,))))[0]) + 1
+    db.run("keep", (key, number, blob.hash, blob.type, blob.body, entry))
     return number
 
 
 def keep_list(
-    reading: CheckpointReading, db: apsw.Connection, key: bytes, wrap: int, places: list[int], before: Ref | None
+    reading: CheckpointReading, db: Connection, key: bytes, wrap: int, places: list[int], before: Ref | None
 ) -> Ref:
     """A long list of places, kept as what it has more than the one before it."""
     depth, base, same = 0, 0, 0

@@ -1,4 +1,4 @@
-"""LangGraph checkpoints in the SQLite store; see `stores/checkpoints.py` for what each method promises.
+"""LangGraph checkpoints in tables; see `stores/checkpoints.py` for what each method promises.
 
 A put goes through the files in this order: `checkpoint_lines` (what the checkpoint follows), `placing` (where its
 messages stand), `checkpoint_shortening` (values less what became entries), `checkpoint_values` (what is kept aside),
@@ -8,8 +8,6 @@ messages stand), `checkpoint_shortening` (values less what became entries), `che
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-
-import apsw
 
 from novelo.errors import ConcurrentTurnError
 from novelo.stores.base import ThreadRow
@@ -27,11 +25,10 @@ from novelo.stores.checkpoints import (
     hash_of,
     runs_of,
 )
-from novelo.stores.sqlite import checkpoint_removing
-from novelo.stores.sqlite.checkpoint_lines import branch, joined_span, parent_of, show
-from novelo.stores.sqlite.checkpoint_reading import CheckpointReading
-from novelo.stores.sqlite.checkpoint_rows import (
-    Q,
+from novelo.stores.tables import checkpoint_removing
+from novelo.stores.tables.checkpoint_lines import branch, joined_span, parent_of, show
+from novelo.stores.tables.checkpoint_reading import CheckpointReading
+from novelo.stores.tables.checkpoint_rows import (
     body_of,
     put_checkpoint,
     put_written,
@@ -39,16 +36,17 @@ from novelo.stores.sqlite.checkpoint_rows import (
     read_written,
     written_body,
 )
-from novelo.stores.sqlite.checkpoint_shortening import Row, Shortening, Task
-from novelo.stores.sqlite.checkpoint_values import keep_list
-from novelo.stores.sqlite.placing import Placing
-from novelo.stores.sqlite.store import SQLiteStore
+from novelo.stores.tables.checkpoint_shortening import Row, Shortening, Task
+from novelo.stores.tables.checkpoint_values import keep_list
+from novelo.stores.tables.connection import Connection
+from novelo.stores.tables.placing import Placing
+from novelo.stores.tables.store import TableStore
 
 
-class SQLiteCheckpoints(CheckpointReading):
+class TableCheckpoints(CheckpointReading):
     """Checkpoints beside the threads of a store, in the same database."""
 
-    def __init__(self, store: SQLiteStore) -> None:
+    def __init__(self, store: TableStore) -> None:
         super().__init__(store)
         self._shortening = Shortening()
 
@@ -58,7 +56,8 @@ class SQLiteCheckpoints(CheckpointReading):
     ) -> tuple[dict[str, list[int]], float]:
         """Store a checkpoint, with its messages, in one transaction."""
         with self.database.writing() as db:
-            last, newest, own = next(iter(db.execute(Q["newest_id"], (new.key, new.ns, new.id))), (0, None, None))
+            db.lock(new.key)
+            last, newest, own = next(iter(db.run("newest_id", (new.key, new.ns, new.id))), (0, None, None))
             follows = newest is not None and new.parent == newest
             parent = last if follows else parent_of(db, new)
             if own is None and newest is not None and not follows:
@@ -92,7 +91,7 @@ class SQLiteCheckpoints(CheckpointReading):
                 wrote.add(one.task)
             return lists, placing.thread.created
 
-    def _fence(self, db: apsw.Connection, new: NewCheckpoint) -> tuple[ThreadRow, float]:
+    def _fence(self, db: Connection, new: NewCheckpoint) -> tuple[ThreadRow, float]:
         """The thread, made now or before, and the time to live of its lease."""
         thread, _, ttl = self.store._ensure(db, new.key, new.names, new.now)
         if new.created is not None:
@@ -100,7 +99,7 @@ class SQLiteCheckpoints(CheckpointReading):
             _check_places(db, new.key, found, (new.created, new.version), new.values.values())
         return thread, ttl
 
-    def _refs(self, db: apsw.Connection, new: NewCheckpoint, lists: dict[str, list[int]]) -> dict[str, Ref]:
+    def _refs(self, db: Connection, new: NewCheckpoint, lists: dict[str, list[int]]) -> dict[str, Ref]:
         before: dict[str, Ref] | None = None
         refs: dict[str, Ref] = {}
         for channel, value in new.values.items():
@@ -110,7 +109,7 @@ class SQLiteCheckpoints(CheckpointReading):
             runs = runs_of(lists[channel], value.runs)
             if len(runs) > 2 * MAX_RUNS:
                 if before is None:
-                    row = next(iter(db.execute(Q["by_id"], (new.key, new.ns, new.parent))), None)
+                    row = next(iter(db.run("by_id", (new.key, new.ns, new.parent))), None)
                     before = read_checkpoint(new.key, row).values if row else {}
                 refs[channel] = keep_list(
                     self, db, new.key, value.wrap, [*value.known, *lists[channel]], before.get(channel)
@@ -131,20 +130,21 @@ class SQLiteCheckpoints(CheckpointReading):
     ) -> dict[int, list[int]] | None:
         """Store what a task wrote at a checkpoint."""
         with self.database.reading() as db:  # many come before their checkpoint, and need no transaction to be told so
-            if next(iter(db.execute(Q["place_of"], (key, ns, checkpoint))), None) is None:
+            if next(iter(db.run("place_of", (key, ns, checkpoint))), None) is None:
                 return None
         with self.database.writing() as db:
-            row = next(iter(db.execute(Q["place_of"], (key, ns, checkpoint))), None)
+            db.lock(key)
+            row = next(iter(db.run("place_of", (key, ns, checkpoint))), None)
             if row is None:
                 return None
             if created is not None:
-                found = next(iter(db.execute(Q["fences"], (key,))), (0.0, 0))
+                found = next(iter(db.run("fences", (key,))), (0.0, 0))
                 _check_places(db, key, found, (created, version), [item[2] for item in writes.items])
             return self._write(db, (key, ns, checkpoint), row[0], writes, known)
 
     def _write(
         self,
-        db: apsw.Connection,
+        db: Connection,
         at: tuple[bytes, str, str],
         number: int,
         new: NewWrites,
@@ -152,7 +152,7 @@ class SQLiteCheckpoints(CheckpointReading):
         look: bool = True,
     ) -> dict[int, list[int]]:
         key, ns, _ = at
-        row = next(iter(db.execute(Q["written_by"], (key, ns, number, new.task))), None) if look else None
+        row = next(iter(db.run("written_by", (key, ns, number, new.task))), None) if look else None
         there = {} if row is None else {item[0]: item for item in read_written(key, ns, number, row).items}
         placing: Placing | None = None
         lists: dict[int, list[int]] = {}
@@ -183,7 +183,7 @@ class SQLiteCheckpoints(CheckpointReading):
         self._shortening.note(at, [item[2] for item in items], Task(columns, items))
         return lists
 
-    def _agrees(self, db: apsw.Connection, key: bytes, old: Ref, ref: Ref, value: Blob | Talk) -> bool:
+    def _agrees(self, db: Connection, key: bytes, old: Ref, ref: Ref, value: Blob | Talk) -> bool:
         """Whether what stands there says the same."""
         if old == ref or isinstance(value, Talk):
             return old == ref
@@ -193,7 +193,7 @@ class SQLiteCheckpoints(CheckpointReading):
     def expired(self, now: float) -> list[tuple[bytes, str, str]]:
         """Threads whose newest checkpoint has lapsed."""
         with self.database.reading() as db:
-            return list(db.execute(Q["lapsed"], (now,)))
+            return list(db.run("lapsed", (now,)))
 
     # ------------------------------------------------------------------------------------------ removing, copying
     def delete_runs(self, runs: Sequence[str], owner: str | None) -> int:
@@ -210,7 +210,7 @@ class SQLiteCheckpoints(CheckpointReading):
 
 
 def _check_places(
-    db: apsw.Connection,
+    db: Connection,
     key: bytes,
     found: tuple[float, int],
     read: tuple[float, int],
@@ -226,5 +226,5 @@ def _check_places(
         raise StalePlaces(anew=True)
     for value in values if found[1] != read[1] else ():
         for place in (*value.known, *value.items) if isinstance(value, Talk) else ():
-            if isinstance(place, int) and place < 0 and not list(db.execute(Q["value"], (key, -place))):
+            if isinstance(place, int) and place < 0 and not list(db.run("value", (key, -place))):
                 raise StalePlaces(anew=False)

@@ -8,7 +8,6 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import Any
 
-import apsw
 import msgspec
 
 from novelo.errors import InvalidSpec, UnknownEntry
@@ -23,32 +22,32 @@ from novelo.stores.rules import (
     without,
     without_quotes,
 )
-from novelo.stores.sqlite.checkpoint_rows import forget
-from novelo.stores.sqlite.facts import Q, thread_row
-from novelo.stores.sqlite.recall import Recalled
-from novelo.stores.sqlite.rows import Facts, from_row, seal, sealed, to_row, unsealed
-from novelo.stores.sqlite.walk import hidden_between
+from novelo.stores.tables.checkpoint_rows import forget
+from novelo.stores.tables.connection import Connection
+from novelo.stores.tables.facts import thread_row
+from novelo.stores.tables.recall import Recalled
+from novelo.stores.tables.rows import Facts, from_row, seal, sealed, to_row, unsealed
+from novelo.stores.tables.walk import hidden_between
 
 LATELY = (5000, 60.0)  # how many, and for how many seconds: a graph's background writes come within moments
-PLACES = {
-    "entries": "position", "turns": "first", "calls": "number", "pins": "position", "hidden": "start",
-    "summaries": "version", "work": "kind", "checkpoints": "ns, number", "checkpoint_writes": "ns, number, task",
-    "checkpoint_values": "number", "vectors": "model, position",
-}  # fmt: skip
+TABLES = (
+    "entries", "turns", "calls", "pins", "hidden", "summaries", "work", "checkpoints", "checkpoint_writes",
+    "checkpoint_values", "vectors",
+)  # fmt: skip
 
 
 class Changes(Recalled):
-    """The changing half of the SQLite store."""
+    """The changing half of a store over tables."""
 
     def _ensure(
-        self, db: apsw.Connection, key: bytes, names: tuple[str, str], now: float
+        self, db: Connection, key: bytes, names: tuple[str, str], now: float
     ) -> tuple[ThreadRow, dict[str, Any], float]:
         found = self.known(db, key)
         if found is None or found[0].status == "erased":
             if found is not None:
                 self._clear(db, key)
-            db.execute(Q["new_thread"], (key, *names, now, facts_of(key, Facts(*names))))
-            db.execute(Q["reseal"], (key,))
+            db.run("new_thread", (key, *names, now, facts_of(key, Facts(*names))))
+            db.run("reseal", (key,))
             found = thread_row(db, key)
         assert found is not None
         return found
@@ -61,21 +60,17 @@ class Changes(Recalled):
         """
         return Lately()
 
-    def _clear(self, db: apsw.Connection, key: bytes) -> None:
+    def _clear(self, db: Connection, key: bytes) -> None:
         """What an erasure on a full disk has left goes before a new thread takes the place."""
         name = left_over(key)
-        if next(iter(db.execute(Q["is_left_over"], (name,))), None) is not None:
+        if next(iter(db.run("is_left_over", (name,))), None) is not None:
             self._remove(db, key)
-            db.execute(Q["none_left_over"], (name,))
+            db.run("none_left_over", (name,))
 
-    def _remove(self, db: apsw.Connection, key: bytes, most: int | None = None) -> dict[str, int]:
+    def _remove(self, db: Connection, key: bytes, most: int | None = None) -> dict[str, int]:
         """Take all rows of a thread out, or so many of each table; how many went."""
         rows = {"search": self.index.remove(db, key, most=most)}
-        for table, place in PLACES.items():
-            first = f"SELECT {place} FROM {table} WHERE thread = ?1 LIMIT ?2"  # noqa: S608  tables of ours
-            db.execute(f"DELETE FROM {table} WHERE thread = ?1 AND ({place}) IN ({first})", (key, most or -1))  # noqa: S608
-            rows[table] = db.changes()
-        return rows
+        return rows | {table: db.remove(table, key, most) for table in TABLES}
 
     def set_facts(self, key: bytes, names: tuple[str, str], now: float, **facts: Any) -> None:
         """Set title, tags, metadata, state or status; `patch` sets single keys of the state, `without` removes one."""
@@ -88,8 +83,8 @@ class Changes(Recalled):
             texts = Facts(thread.owner, thread.thread_id, title, tags, facts.get("metadata", thread.metadata))
             packed = sealed(key, "state", data(state)) if state else None
             status = facts.get("status", thread.status)
-            db.execute(Q["set_facts"], (key, title, json_text(tags), facts_of(key, texts), packed, status, now))
-            db.execute(Q["reseal"], (key,))
+            db.run("set_facts", (key, title, json_text(tags), facts_of(key, texts), packed, status, now))
+            db.run("reseal", (key,))
 
     def pin(self, key: bytes, positions: Sequence[int], on: bool) -> None:
         """Pin or unpin positions."""
@@ -98,9 +93,9 @@ class Changes(Recalled):
             if found is None or found[0].status == "erased":
                 raise UnknownEntry("there is no such thread")
             for position in checked_positions(positions, found[0].head):
-                db.execute(Q["pin" if on else "unpin"], (key, position))
-            db.execute(Q["mark_pinned"], (key,))
-            db.execute(Q["reseal"], (key,))
+                db.run("pin" if on else "unpin", (key, position))
+            db.run("mark_pinned", (key,))
+            db.run("reseal", (key,))
 
     def hide(self, key: bytes, ranges: Sequence[tuple[int, int]], on: bool, now: float) -> None:
         """Take half-open ranges out of contexts, or back in."""
@@ -110,19 +105,17 @@ class Changes(Recalled):
                 raise UnknownEntry("there is no such thread")
             self._hide(db, key, clamped(ranges, found[0].head), now, on)
 
-    def _hide(
-        self, db: apsw.Connection, key: bytes, ranges: Sequence[tuple[int, int]], now: float, on: bool = True
-    ) -> None:
+    def _hide(self, db: Connection, key: bytes, ranges: Sequence[tuple[int, int]], now: float, on: bool = True) -> None:
         for start, stop in ranges:
             # what touches it is taken out, and comes back in one piece with it, or without it
             old = hidden_between(db, key, start - 1, stop + 1)
             for piece in old:
-                db.execute(Q["show_range"], (key, piece[0]))
+                db.run("show_range", (key, piece[0]))
             for piece in merged([*old, (start, stop)]) if on else without(old, [(start, stop)]):
-                db.execute(Q["hide_range"], (key, *piece))
+                db.run("hide_range", (key, *piece))
             self._drop_vectors(db, key, start, stop)
-        db.execute(Q["mark_hidden"], (key, now))
-        db.execute(Q["reseal"], (key,))
+        db.run("mark_hidden", (key, now))
+        db.run("reseal", (key,))
         if ranges:
             self._changed_below(db, key, min(start for start, _ in ranges), drop=False)
 
@@ -136,12 +129,13 @@ class Changes(Recalled):
         with self.database.writing() as db:
             for position, new in bodies.items():
                 key = self.holder_of(db, thread, position)
-                row = next(iter(db.execute(Q["entry_at"], (key, position))), None)
+                db.lock(key)
+                row = next(iter(db.run("entry_at", (key, position))), None)
                 if row is None or row[7] is None:
                     continue
                 former = from_row(key, row)  # never seal what was altered
                 self.replaced.note(key, former.message, position)
-                for (one,) in list(db.execute(Q["sharing"], (key, position))):
+                for (one,) in list(db.run("sharing", (key, position))):
                     forget(db, one, position, former.message, replaced=new is not None)
                     self._drop_vectors(db, one, position, position + 1)
                 name, body = None, None
@@ -149,27 +143,27 @@ class Changes(Recalled):
                     made = to_row(key, row[0], row[1], new.message, row[3], row[4], row[5] / 1000)
                     name, body = made[7], made[8]
                 over_all = seal(key, row[0], row[1], row[2], row[3], row[4], row[5], name, body)
-                db.execute(Q["set_body"], (key, position, body, over_all, name))
+                db.run("set_body", (key, position, body, over_all, name))
                 changed.setdefault(key, {})[position] = "" if new is None else new.words
                 done += 1
             for key, words in changed.items():
                 self._reindex(db, key, words)
                 self._content_changed(db, key, min(words))
             if done:
-                db.execute(Q["used"], (thread.key, now))
+                db.run("used", (thread.key, now))
         return done
 
-    def _content_changed(self, db: apsw.Connection, key: bytes, position: int) -> None:
+    def _content_changed(self, db: Connection, key: bytes, position: int) -> None:
         """Note it in every thread that has the entry, and take what they quoted out of their manifests."""
-        for (one,) in list(db.execute(Q["sharing"], (key, position))):
-            db.execute(Q["content_changed"], (one,))
-            db.execute(Q["reseal"], (one,))
+        for (one,) in list(db.run("sharing", (key, position))):
+            db.run("content_changed", (one,))
+            db.run("reseal", (one,))
             self._changed_below(db, one, position, drop=True)
-            for first, manifest in list(db.execute(Q["quoting"], (one, position, *QUOTING))):
+            for first, manifest in list(db.run("quoting", (one, position, *QUOTING))):
                 clean = sealed(one, "manifest", without_quotes(unsealed(one, "manifest", manifest)))
-                db.execute(Q["set_manifest"], (one, first, clean))
+                db.run("set_manifest", (one, first, clean))
 
-    def _reindex(self, db: apsw.Connection, key: bytes, words: dict[int, str]) -> None:
+    def _reindex(self, db: Connection, key: bytes, words: dict[int, str]) -> None:
         found = thread_row(db, key)
         self.index.remove(db, key, words)
         for position, text in words.items():

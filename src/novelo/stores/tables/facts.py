@@ -5,22 +5,24 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-import apsw
 import msgspec
 
 from novelo.errors import StorageCorrupt
 from novelo.stores.base import ThreadRow, TurnRow
-from novelo.stores.sql import statements
-from novelo.stores.sqlite.migrations import PACKAGE
-from novelo.stores.sqlite.rows import Facts, unsealed, verify
+from novelo.stores.tables.connection import Connection
+from novelo.stores.tables.rows import Facts, unsealed, verify
 from novelo.usage import Call, Spent
 
-Q = statements(PACKAGE)
 
+def thread_row(
+    connection: Connection, key: bytes, statement: str = "thread"
+) -> tuple[ThreadRow, dict[str, Any], float] | None:
+    """A thread's facts, its state, and the time to live of its lease; in a transaction that writes it is ours then.
 
-def thread_row(connection: apsw.Connection, key: bytes) -> tuple[ThreadRow, dict[str, Any], float] | None:
-    """A thread's facts, its state, and the time to live of its lease."""
-    row = next(iter(connection.execute(Q["thread"], (key,))), None)
+    Args:
+        statement: "ancestor" reads without a lock.
+    """
+    row = next(iter(connection.run(statement, (key,))), None)
     return None if row is None else read_thread(row)
 
 
@@ -75,10 +77,10 @@ def turn_row(key: bytes, row: tuple[Any, ...]) -> TurnRow:
     return TurnRow(first, last, status, name, epoch, created / 1000, manifest, number)
 
 
-def pinned(connection: apsw.Connection, key: bytes) -> list[int]:
+def pinned(connection: Connection, key: bytes) -> list[int]:
     """Pinned positions, in order."""
     out = []
-    for position, found in connection.execute(Q["pins"], (key,)):
+    for position, found in connection.run("pins", (key,)):
         verify(found, "pin", key, position)
         out.append(position)
     return out

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import apsw
-
 from novelo.stores.base import VECTOR_REACH, Base, ThreadRow
 from novelo.stores.rules import storable
-from novelo.stores.sqlite.background import Background, hidden_below
-from novelo.stores.sqlite.facts import Q, thread_row
-from novelo.stores.sqlite.walk import shown_below
+from novelo.stores.tables.background import Background, hidden_below
+from novelo.stores.tables.connection import Connection
+from novelo.stores.tables.facts import thread_row
+from novelo.stores.tables.walk import shown_below
 
 
 class Recalled(Background):
-    """Finding older entries again, in the SQLite store."""
+    """Finding older entries again, in a store over tables."""
 
     def holding(self, thread: ThreadRow, start: str, same: Callable[[str], bool], before: int, limit: int) -> list[int]:
         """Positions of visible messages below one that hold a word, or a kin of it."""
@@ -40,7 +39,7 @@ class Recalled(Background):
         """The newest positions of the thread's own entries without a vector of a model, newest first."""
         first = thread.fork_at if thread.parent is not None else 0
         with self.database.reading() as db:
-            done = {row[0] for row in db.execute(Q["embedded"], (thread.key, model))}
+            done = {row[0] for row in db.run("embedded", (thread.key, model))}
         if len(done) == thread.head - first:
             return []
         out: list[int] = []
@@ -60,7 +59,7 @@ class Recalled(Background):
             if hidden_below(db, key, base.upto) != base.hidden:
                 return False
             for position, vector in vectors.items():
-                db.execute(Q["put_vector"], (key, model, position, vector))
+                db.run("put_vector", (key, model, position, vector))
             return True
 
     def vectors(self, thread: ThreadRow, model: str, limit: int) -> list[tuple[int, bytes]]:
@@ -69,7 +68,7 @@ class Recalled(Background):
         with self.database.reading() as db:
             shown = list(shown_below(db, thread, thread.head)) if thread.hidden else []
             for key, low, high in self._segments(db, thread):
-                rows = db.execute(Q["vectors"], (key, model, low, high))
+                rows = db.run("vectors", (key, model, low, high))
                 for position, vector in rows:
                     if len(out) == limit:
                         return out
@@ -77,6 +76,6 @@ class Recalled(Background):
                         out.append((position, vector))
         return out
 
-    def _drop_vectors(self, db: apsw.Connection, key: bytes, start: int, stop: int) -> None:
+    def _drop_vectors(self, db: Connection, key: bytes, start: int, stop: int) -> None:
         """Vectors of a thread's own entries in a range go, and of those behind it that may be made from them."""
-        db.execute(Q["drop_vectors"], (key, start, stop + VECTOR_REACH))
+        db.run("drop_vectors", (key, start, stop + VECTOR_REACH))

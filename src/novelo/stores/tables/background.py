@@ -6,22 +6,22 @@ from collections.abc import Collection, Sequence
 from decimal import Decimal
 from typing import Any
 
-import apsw
 import msgspec
 
 from novelo.errors import StorageCorrupt
 from novelo.stores.base import PARKED, Base, Job, Lease, ThreadRow, Work
 from novelo.stores.rules import RETAKEN_S, free_job, storable
-from novelo.stores.sqlite.facts import Q, read_call, spent_of, thread_row
-from novelo.stores.sqlite.reading import Reading
-from novelo.stores.sqlite.rows import over, sealed, unsealed
-from novelo.stores.sqlite.walk import hidden_between
+from novelo.stores.tables.connection import Connection
+from novelo.stores.tables.facts import read_call, spent_of, thread_row
+from novelo.stores.tables.reading import Reading
+from novelo.stores.tables.rows import over, sealed, unsealed
+from novelo.stores.tables.walk import hidden_between
 from novelo.summaries import Summary
 from novelo.usage import Call, Spent
 
 
 class Background(Reading):
-    """Summaries, jobs and the ledger of the SQLite store."""
+    """Summaries, jobs and the ledger of a store over tables."""
 
     # ------------------------------------------------------------------------------------------ summaries
     def summary(self, thread: ThreadRow) -> Summary | None:
@@ -41,11 +41,11 @@ class Background(Reading):
             if found is None or found[0].status == "erased":
                 return []
             used = found[0].summary
-            rows = [_read(key, row) for row in db.execute(Q["summaries"], (key,))]
+            rows = [_read(key, row) for row in db.run("summaries", (key,))]
         return [msgspec.structs.replace(one, active=True) if one.version == used else one for one in rows]
 
-    def _summary(self, db: apsw.Connection, key: bytes, version: int) -> Summary | None:
-        row = next(iter(db.execute(Q["summary"], (key, version))), None)
+    def _summary(self, db: Connection, key: bytes, version: int) -> Summary | None:
+        row = next(iter(db.run("summary", (key, version))), None)
         return None if row is None else _read(key, row)
 
     def base_of(self, thread: ThreadRow, upto: int) -> Base:
@@ -68,21 +68,21 @@ class Background(Reading):
                 return None
             if hidden_below(db, key, base.upto) != base.hidden:
                 return None
-            version = next(iter(db.execute(Q["newest_summary"], (key,))))[0] + 1
+            version = next(iter(db.run("newest_summary", (key,))))[0] + 1
             made = msgspec.structs.replace(made, version=version, created=now, active=False)
             self._put_summary(db, key, made)
             return msgspec.structs.replace(made, active=True)
 
-    def _put_summary(self, db: apsw.Connection, key: bytes, made: Summary) -> None:
+    def _put_summary(self, db: Connection, key: bytes, made: Summary) -> None:
         body = sealed(key, f"summary {made.version}", msgspec.json.encode(made))
-        db.execute(Q["new_summary"], (key, made.version, made.upto, body))
+        db.run("new_summary", (key, made.version, made.upto, body))
         self._use(db, key, made.version)
 
-    def _use(self, db: apsw.Connection, key: bytes, version: int) -> None:
-        db.execute(Q["use_summary"], (key, version))
-        db.execute(Q["reseal"], (key,))
+    def _use(self, db: Connection, key: bytes, version: int) -> None:
+        db.run("use_summary", (key, version))
+        db.run("reseal", (key,))
 
-    def _step_back(self, db: apsw.Connection, thread: ThreadRow, position: int) -> Summary | None:
+    def _step_back(self, db: Connection, thread: ThreadRow, position: int) -> Summary | None:
         """The newest version in the line of the one in use that read nothing from a position on."""
         version = thread.summary
         while version:
@@ -92,7 +92,7 @@ class Background(Reading):
             version = found.base
         return None
 
-    def _changed_below(self, db: apsw.Connection, key: bytes, position: int, *, drop: bool) -> None:
+    def _changed_below(self, db: Connection, key: bytes, position: int, *, drop: bool) -> None:
         """Entries from a position on changed: what was made from them is not used any more, or not even kept."""
         found = thread_row(db, key)
         if found is None:
@@ -103,7 +103,7 @@ class Background(Reading):
             if version != found[0].summary:
                 self._use(db, key, version)
         if drop:
-            db.execute(Q["drop_summaries"], (key, position))
+            db.run("drop_summaries", (key, position))
 
     # ------------------------------------------------------------------------------------------ the ledger
     def note_calls(self, key: bytes, calls: Sequence[Call], now: float) -> None:
@@ -113,16 +113,16 @@ class Background(Reading):
             if found is not None and found[0].status != "erased":
                 self._note(db, key, None, calls, now)
 
-    def _note(self, db: apsw.Connection, key: bytes, first: int | None, calls: Sequence[Call], now: float) -> None:
+    def _note(self, db: Connection, key: bytes, first: int | None, calls: Sequence[Call], now: float) -> None:
         if not calls:
             return
         number, spent = self._last_call(db, key, now + 1e9)
         for call in calls:
             number, spent = number + 1, spent.plus(call)
-            db.execute(Q["call"], _call_row(key, number, first, call, spent, now))
+            db.run("call", _call_row(key, number, first, call, spent, now))
 
-    def _last_call(self, db: apsw.Connection, key: bytes, before: float) -> tuple[int, Spent]:
-        row = next(iter(db.execute(Q["last_call"], (key, int(before * 1000)))), None)
+    def _last_call(self, db: Connection, key: bytes, before: float) -> tuple[int, Spent]:
+        row = next(iter(db.run("last_call", (key, int(before * 1000)))), None)
         if row is None:
             return -1, Spent()
         read_call(key, row[1:])
@@ -133,7 +133,7 @@ class Background(Reading):
         if key is None and not storable(owner):
             return Spent()
         with self.database.reading() as db:
-            keys = [key] if key is not None else [row[0] for row in db.execute(Q["spenders"], (owner,))]
+            keys = [key] if key is not None else [row[0] for row in db.run("spenders", (owner,))]
             total = Spent()
             for one in keys:
                 now, before = self._last_call(db, one, 1e12)[1], Spent()
@@ -150,8 +150,8 @@ class Background(Reading):
             if found is not None and found[0].status != "erased":
                 self._ask(db, key, work, now)
 
-    def _ask(self, db: apsw.Connection, key: bytes, work: Work, now: float) -> None:
-        db.execute(Q["ask_work"], (key, work.kind, work.due, work.spec, now + RETAKEN_S))
+    def _ask(self, db: Connection, key: bytes, work: Work, now: float) -> None:
+        db.run("ask_work", (key, work.kind, work.due, work.spec, now + RETAKEN_S))
 
     def claim(
         self, lease: Lease, limit: int = 1, key: bytes | None = None, kinds: Collection[str] | None = None
@@ -159,7 +159,7 @@ class Background(Reading):
         """Jobs that are due, and ours from now on: nobody else works at them while the lease holds."""
         with self.database.reading() as db:
             moment = lease.now if key is None else PARKED
-            jobs = [_job(row) for row in db.execute(Q["due_work"], (moment,)) if key in (None, row[0])]
+            jobs = [_job(row) for row in db.run("due_work", (moment,)) if key in (None, row[0])]
         jobs = [job for job in jobs if free_job(job, lease) and (kinds is None or job.kind in kinds)][:limit]
         if not jobs:
             return []
@@ -168,7 +168,7 @@ class Background(Reading):
         with self.database.writing() as db:
             for job in jobs:
                 values = (job.key, job.kind, job.tries, job.holder, lease.holder, until)
-                row = next(iter(db.execute(Q["claim_work"], values)), None)
+                row = next(iter(db.run("claim_work", values)), None)
                 if row is not None:
                     out.append(
                         msgspec.structs.replace(
@@ -181,32 +181,32 @@ class Background(Reading):
         """A longer lease; False: the job is not ours any more."""
         with self.database.writing() as db:
             values = (job.key, job.kind, job.holder, job.tries, until)
-            return next(iter(db.execute(Q["renew_work"], values)), None) is not None
+            return next(iter(db.run("renew_work", values)), None) is not None
 
     def finish(self, job: Job, now: float) -> bool:
         """A job is done; False: it was asked for again meanwhile and stays, due at once."""
         with self.database.writing() as db:
             values = (job.key, job.kind, job.holder, job.tries)
-            db.execute(Q["work_done"], (*values, job.generation))
+            db.run("work_done", (*values, job.generation))
             done = bool(db.changes())
             if not done:
-                db.execute(Q["work_again"], (*values, now, 0, ""))
+                db.run("work_again", (*values, now, 0, ""))
             return done
 
     def put_off(self, job: Job, due: float, error: str) -> None:
         """A job failed, and is due again later; the count of its tries stays."""
         with self.database.writing() as db:
-            db.execute(Q["work_again"], (job.key, job.kind, job.holder, job.tries, due, job.tries, error))
+            db.run("work_again", (job.key, job.kind, job.holder, job.tries, due, job.tries, error))
 
     def jobs(self, key: bytes | None = None) -> list[Job]:
         """All jobs, of one thread or of all, the next due first."""
         with self.database.reading() as db:
-            return [_job(row) for row in db.execute(Q["all_work"], (key,))]
+            return [_job(row) for row in db.run("all_work", (key,))]
 
     def next_due(self, kinds: Collection[str] | None = None) -> float | None:
         """When the next job can be claimed; None if there is none."""
         with self.database.reading() as db:
-            found = dict(db.execute(Q["next_work"]))
+            found: dict[str, float] = dict(db.run("next_work"))
         return min((due for kind, due in found.items() if kinds is None or kind in kinds), default=None)
 
 
@@ -221,7 +221,7 @@ def _job(row: tuple[Any, ...]) -> Job:
     return Job(*row)
 
 
-def hidden_below(db: apsw.Connection, key: bytes, upto: int) -> tuple[tuple[int, int], ...]:
+def hidden_below(db: Connection, key: bytes, upto: int) -> tuple[tuple[int, int], ...]:
     """A thread's hidden ranges below a position, cut off there."""
     return tuple((a, min(b, upto)) for a, b in hidden_between(db, key, 0, upto))
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-import apsw
-
 from novelo.stores.checkpoints import INLINE_BYTES, ONCE_BYTES, Blob, Cut, Inline, Kept, NewCheckpoint, Ref, hash_of
-from novelo.stores.sqlite.checkpoint_reading import CUT
-from novelo.stores.sqlite.checkpoint_rows import ENCODE, Q, body_of, put_written, written_body
-from novelo.stores.sqlite.checkpoint_values import keep
-from novelo.stores.sqlite.placing import Placing
+from novelo.stores.tables.checkpoint_reading import CUT
+from novelo.stores.tables.checkpoint_rows import ENCODE, body_of, put_written, written_body
+from novelo.stores.tables.checkpoint_values import keep
+from novelo.stores.tables.connection import Connection
+from novelo.stores.tables.placing import Placing
 
 WORTH = 24  # characters of a text that is worth it
 RAW, RAW_BYTES = 256, 1 << 16  # checkpoints whose values may still be shortened; larger values are not
@@ -43,7 +42,7 @@ class Shortening:
         self._raw: dict[tuple[bytes, str, str], list[Row | Task | tuple[int, Blob]]] = {}  # as it came, by checkpoint
         self._texts: dict[tuple[bytes, str, str], list[tuple[int, bytes]]] = {}  # what its children added, by position
 
-    def put(self, db: apsw.Connection, at: tuple[bytes, str, str], blob: Blob, once: bool) -> Ref:
+    def put(self, db: Connection, at: tuple[bytes, str, str], blob: Blob, once: bool) -> Ref:
         """A value for a row: inline, or kept aside."""
         if len(blob.body) <= (ONCE_BYTES if once else INLINE_BYTES):
             ref = Inline(blob.type, blob.body)
@@ -60,7 +59,7 @@ class Shortening:
         if any(isinstance(ref, Inline) and len(ref.body) >= WORTH and "+" not in ref.type for ref in refs):
             _remember(self._raw, at, [*self._raw.get(at, ()), row])
 
-    def parent(self, db: apsw.Connection, new: NewCheckpoint, placing: Placing) -> None:
+    def parent(self, db: Connection, new: NewCheckpoint, placing: Placing) -> None:
         """Values of the parent, less the texts that are entries from now on."""
         at = (new.key, new.ns, new.parent or "")
         raw = self._raw.pop(at, ())
@@ -75,7 +74,7 @@ class Shortening:
             if isinstance(one, Row):
                 short = {c: _shortened(new.key, ref, texts) or ref for c, ref in one.refs.items()}
                 if short != one.refs:
-                    db.execute(Q["shorten"], (*one.columns, body_of(one.skeleton, short)))
+                    db.run("shorten", (*one.columns, body_of(one.skeleton, short)))
             elif isinstance(one, Task):
                 items = [(i, c, _shortened(new.key, ref, texts) or ref) for i, c, ref in one.items]
                 if items != one.items:
@@ -92,10 +91,10 @@ def _shortened(key: bytes, ref: Ref, texts: Sequence[tuple[int, bytes]]) -> Cut 
     return Cut(ref.type, hash_of(key, ref.type, ref.body), tuple(pieces)) if len(pieces) > 1 else None
 
 
-def _cut(db: apsw.Connection, key: bytes, number: int, blob: Blob, texts: Sequence[tuple[int, bytes]]) -> None:
+def _cut(db: Connection, key: bytes, number: int, blob: Blob, texts: Sequence[tuple[int, bytes]]) -> None:
     pieces = _pieces(blob.body, texts)
     if len(pieces) > 1:
-        db.execute(Q["cut"], (key, number, CUT + blob.type, ENCODE(pieces), blob.hash))
+        db.run("cut", (key, number, CUT + blob.type, ENCODE(pieces), blob.hash))
 
 
 def _pieces(body: bytes, texts: Sequence[tuple[int, bytes]]) -> list[bytes | int]:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-import apsw
 import msgspec
 
 from novelo.errors import InvalidSpec, StorageFull, StoreError, ThreadErased, UnknownEntry
 from novelo.stores.base import Receipt, ThreadRow
-from novelo.stores.sqlite.changes import PLACES, Changes, facts_of, json_text, left_over
-from novelo.stores.sqlite.checkpoint_rows import forget, has_checkpoints
-from novelo.stores.sqlite.database import Database
-from novelo.stores.sqlite.facts import Q, pinned, thread_row
-from novelo.stores.sqlite.rows import Facts, from_row, seal, sealed
-from novelo.stores.sqlite.walk import hidden_between
+from novelo.stores.tables.changes import TABLES, Changes, facts_of, json_text, left_over
+from novelo.stores.tables.checkpoint_rows import forget, has_checkpoints
+from novelo.stores.tables.connection import Connection, Database
+from novelo.stores.tables.facts import pinned, thread_row
+from novelo.stores.tables.rows import Facts, from_row, seal, sealed
+from novelo.stores.tables.walk import hidden_between
 from novelo.summaries import inherited
 
 FIRST_PIECE, PIECE = 4, 256  # rows that go at once where the disk is full; fewer if that is too much, down to one
@@ -34,7 +33,7 @@ class Forks(Changes):
             return self._fork(db, parent, key, names, at, now)
 
     def _fork(
-        self, db: apsw.Connection, parent: ThreadRow, key: bytes, names: tuple[str, str], at: int, now: float
+        self, db: Connection, parent: ThreadRow, key: bytes, names: tuple[str, str], at: int, now: float
     ) -> ThreadRow:
         found = thread_row(db, key)
         if found is not None and found[0].status != "erased":
@@ -53,21 +52,23 @@ class Forks(Changes):
             facts_of(key, Facts(*names, facts.title, facts.tags, facts.metadata)),
             sealed(key, "state", msgspec.json.encode(source[1])) if source[1] else None, parent.key, now,
         )  # fmt: skip
-        db.execute(Q["fork"], values)
-        db.execute(Q["reseal"], (key,))
+        db.run("fork", values)
+        if not db.changes():  # another process was quicker
+            raise InvalidSpec("a thread of that id exists already: choose another id for the fork")
+        db.run("reseal", (key,))
         shared = [(a, min(b, at)) for a, b in hidden_between(db, facts.key, 0, at)]
         self._hide(db, key, shared, now)
         self._share_summary(db, facts, ThreadRow(key, *names, at, turns, running=running, fork_at=at))
         for position in pinned(db, parent.key):
             if position < at:
-                db.execute(Q["pin"], (key, position))
-        db.execute(Q["mark_pinned"], (key,))
-        db.execute(Q["reseal"], (key,))
+                db.run("pin", (key, position))
+        db.run("mark_pinned", (key,))
+        db.run("reseal", (key,))
         made = thread_row(db, key)
         assert made is not None
         return made[0]
 
-    def _share_summary(self, db: apsw.Connection, parent: ThreadRow, made: ThreadRow) -> None:
+    def _share_summary(self, db: Connection, parent: ThreadRow, made: ThreadRow) -> None:
         """A fork begins with the summary that its parent had of what they share, and with what that one stands on."""
         line = []
         found = self._step_back(db, parent, made.fork_at)
@@ -97,22 +98,20 @@ class Forks(Changes):
             if found is None or found[0].status == "erased":
                 return {}, ()
             named = self._part(db, found[0], keep)
-            db.execute(Q["erased"], (key, now))  # the fence: no late writer can append any more
-            db.execute(Q["reseal"], (key,))
+            db.run("erased", (key, now))  # the fence: no late writer can append any more
+            db.run("reseal", (key,))
             if at_once:
                 rows = self._remove(db, key)
             else:
                 rows = self._counted(db, key)
                 for table in ("summaries", "work"):  # few rows, and asked for by the thread's key alone
-                    db.execute(f"DELETE FROM {table} WHERE thread = ?", (key,))  # noqa: S608  tables of ours
-                db.execute(Q["left_over"], (left_over(key),))
-            db.execute(Q["receipt"], (key, now, json_text(rows)))
+                    db.remove(table, key)
+                db.run("left_over", (left_over(key),))
+            db.run("receipt", (key, now, json_text(rows)))
             return rows, named
 
-    def _counted(self, db: apsw.Connection, key: bytes) -> dict[str, int]:
-        counts = (f"SELECT count(*) FROM {table} WHERE thread = ?" for table in PLACES)  # noqa: S608  tables of ours
-        numbers = [next(iter(db.execute(count, (key,))))[0] for count in counts]
-        return {"search": self.index.count(db, key), **dict(zip(PLACES, numbers, strict=True))}
+    def _counted(self, db: Connection, key: bytes) -> dict[str, int]:
+        return {"search": self.index.count(db, key), **{table: db.count(table, key) for table in TABLES}}
 
     def scrub(self) -> bool:
         """Nothing of what was removed is left in any file; False if a reader, or a full disk, is in the way."""
@@ -135,29 +134,29 @@ class Forks(Changes):
 
     def _remove_piece(self, size: int) -> bool:
         with self.database.reading() as db:  # nearly always there is nothing, and a writer need not wait for it
-            if self.database.read_only or not list(db.execute(Q["any_left_over"])):
+            if self.database.read_only or not list(db.run("any_left_over")):
                 return False
         with self.database.writing() as db:  # another process may have ended it, and a new thread have begun
-            for name, key in list(db.execute(Q["any_left_over"])):
+            for name, key in list(db.run("any_left_over")):
                 if key is None or not any(self._remove(db, key, size).values()):
-                    db.execute(Q["none_left_over"], (name,))
+                    db.run("none_left_over", (name,))
         return True
 
-    def _part(self, db: apsw.Connection, parent: ThreadRow, keep: bool) -> tuple[str, ...]:
+    def _part(self, db: Connection, parent: ThreadRow, keep: bool) -> tuple[str, ...]:
         """Forks part from a thread that goes; the ids of all that shared something of its own with it.
 
         What it kept itself moves to the fork that shared most of it, with or without its content, and the others share
         it with that one from now on. What it shared with an earlier thread stays shared with that one.
         """
         start = parent.fork_at if parent.parent is not None else 0
-        heirs = list(db.execute(Q["heirs"], (parent.key, start)))
+        heirs = list(db.run("heirs", (parent.key, start)))
         named = tuple(row[1] for row in heirs)
         if not keep:
             self._content_changed(db, parent.key, start)
             self._forget_all(db, parent, start, [row[0] for row in heirs])
             for key, _ in heirs:
                 self._drop_vectors(db, key, 0, parent.head)  # may be made from what goes; a job makes them anew
-        children = list(db.execute(Q["children"], (parent.key,)))
+        children = list(db.run("children", (parent.key,)))
         heir = max(children, key=lambda child: child[1], default=None)
         for child, at in children:
             if child == (heir and heir[0]) and at > start:
@@ -165,27 +164,27 @@ class Forks(Changes):
                 line = (parent.parent, start)
             else:
                 line = (heir[0], at) if heir is not None and at > start else (parent.parent, at)
-            db.execute(Q["cut_fork"], (child, *line))
-            db.execute(Q["reseal"], (child,))
+            db.run("cut_fork", (child, *line))
+            db.run("reseal", (child,))
         return named
 
-    def _forget_all(self, db: apsw.Connection, parent: ThreadRow, start: int, heirs: list[bytes]) -> None:
+    def _forget_all(self, db: Connection, parent: ThreadRow, start: int, heirs: list[bytes]) -> None:
         """What the states of graphs in forks repeat of a thread that goes."""
         heirs = [key for key in heirs if has_checkpoints(db, key)]
-        for row in list(db.execute(Q["range"], (parent.key, start, parent.head, parent.head))) if heirs else ():
+        for row in list(db.run("range", (parent.key, start, parent.head, parent.head))) if heirs else ():
             entry = from_row(parent.key, row)
             for key in heirs:
                 forget(db, key, entry.position, entry.message)
 
-    def _inherit(self, db: apsw.Connection, parent: bytes, child: bytes, start: int, stop: int, keep: bool) -> None:
-        for row in list(db.execute(Q["range"], (parent, start, stop, stop))):
+    def _inherit(self, db: Connection, parent: bytes, child: bytes, start: int, stop: int, keep: bool) -> None:
+        for row in list(db.run("range", (parent, start, stop, stop))):
             from_row(parent, row)  # never seal what was altered
             position, turn, role, tokens, running, created, name, body, _ = row
             if not keep:
                 name = body = None
             moved = (child, position, turn, role, tokens, running, created, name, body)
-            db.execute(Q["entry"], (*moved, seal(*moved)))
+            db.run("entry", (*moved, seal(*moved)))
         heir = thread_row(db, child)
         if keep and heir is not None:
             self.index.move(db, parent, start, stop, child, heir[0].owner)
-            db.execute(Q["move_vectors"], (parent, start, stop, child))
+            db.run("move_vectors", (parent, start, stop, child))

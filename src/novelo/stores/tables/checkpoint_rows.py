@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import apsw
 import msgspec
 
 from novelo.errors import SchemaTooNew, StorageCorrupt
 from novelo.messages import Message
 from novelo.stores.checkpoints import GONE, Checkpoint, Inline, Ref, Written
-from novelo.stores.sql import statements
-from novelo.stores.sqlite.migrations import PACKAGE
-from novelo.stores.sqlite.rows import over, verify
+from novelo.stores.tables.connection import Connection
+from novelo.stores.tables.rows import over, verify
 
-Q = statements(PACKAGE, "checkpoints.sql")
 FORMAT = 1  # the first byte of a body
 QUOTED = 16  # characters from which on a text is looked for inside of others too
 ENCODE = msgspec.msgpack.Encoder().encode
@@ -32,14 +29,14 @@ def written_body(items: list[tuple[int, str, Ref]]) -> bytes:
     return bytes((FORMAT,)) + ENCODE(items)
 
 
-def put_checkpoint(db: apsw.Connection, *row: Any) -> None:
+def put_checkpoint(db: Connection, *row: Any) -> None:
     """Write all columns of a checkpoint's row under a seal; SQLite would have to wait for us to call the function."""
-    db.execute(Q["put"], (*row, over("checkpoint", *row)))
+    db.run("put", (*row, over("checkpoint", *row)))
 
 
-def put_written(db: apsw.Connection, *row: Any) -> None:
+def put_written(db: Connection, *row: Any) -> None:
     """Write all columns of the row for what a task wrote, likewise."""
-    db.execute(Q["write"], (*row, over("checkpoint writes", *row)))
+    db.run("write", (*row, over("checkpoint writes", *row)))
 
 
 def _known(what: str, key: bytes, body: Any) -> bytes:
@@ -81,29 +78,29 @@ def read_written(key: bytes, ns: str, number: int, row: tuple[Any, ...]) -> Writ
 
 
 # ---------------------------------------------------------------------------------------------- what must go
-def has_checkpoints(db: apsw.Connection, key: bytes) -> bool:
+def has_checkpoints(db: Connection, key: bytes) -> bool:
     """Whether a graph has run on a thread."""
-    return next(iter(db.execute(Q["any"], (key,))), None) is not None
+    return next(iter(db.run("any", (key,))), None) is not None
 
 
-def forget(db: apsw.Connection, key: bytes, position: int, message: Message, *, replaced: bool = False) -> None:
+def forget(db: Connection, key: bytes, position: int, message: Message, *, replaced: bool = False) -> None:
     """An entry's content goes: so do its other versions, and values that hold one of its texts.
 
     Where it is replaced, states that held another version hold what the entry says from now on; else they lose it.
     The inputs of a graph, and what its tasks wrote, repeat what a user said. A value that holds such a text is emptied,
     and a state that had it comes back without that channel; of a short text only one that looks like an input is.
     """
-    for (number,) in list(db.execute(Q["versions"], (key, position))):
-        db.execute(Q["as_entry" if replaced else "gone"], (key, number))
+    for (number,) in list(db.run("versions", (key, position))):
+        db.run("as_entry" if replaced else "gone", (key, number))
     for sign in _signs(message):
-        for number, body in list(db.execute(Q["quoting_values"], (key, sign))):
+        for number, body in list(db.run("quoting_values", (key, sign))):
             if _quotes(body, sign):
-                db.execute(Q["gone"], (key, number))
-        for row in list(db.execute(Q["quoting_checkpoints"], (key, sign))):
+                db.run("gone", (key, number))
+        for row in list(db.run("quoting_checkpoints", (key, sign))):
             at = read_checkpoint(key, row)
             refs = {channel: _emptied(ref, sign) for channel, ref in at.values.items()}
             put_checkpoint(db, key, *row[:9], body_of(at.skeleton, refs))
-        for row in list(db.execute(Q["quoting_writes"], (key, sign))):
+        for row in list(db.run("quoting_writes", (key, sign))):
             done = read_written(key, row[0], row[1], row[2:])
             items = [(index, channel, _emptied(ref, sign)) for index, channel, ref in done.items]
             put_written(db, key, *row[:4], written_body(items))

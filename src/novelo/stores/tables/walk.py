@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import apsw
-
 from novelo.errors import StorageCorrupt, ThreadErased
 from novelo.stores.base import StoredEntry, ThreadRow
 from novelo.stores.rules import checked_positions, storable
-from novelo.stores.sqlite.database import Database
-from novelo.stores.sqlite.facts import Q, thread_row
-from novelo.stores.sqlite.rows import from_row, verify
+from novelo.stores.tables.connection import Connection, Database
+from novelo.stores.tables.facts import thread_row
+from novelo.stores.tables.rows import from_row, verify
 
 Ranges = list[tuple[int, int]]
 
@@ -69,12 +67,12 @@ class Walk:
             for key, _, high in self._segments(connection, thread):
                 for name in filter(storable, ids):
                     if name not in out:
-                        row = next(iter(connection.execute(Q["position_of_id"], (key, name, high))), (None,))
+                        row = next(iter(connection.run("position_of_id", (key, name, high))), (None,))
                         if row[0] is not None:
                             out[name] = row[0]
         return out
 
-    def holder_of(self, connection: apsw.Connection, thread: ThreadRow, position: int) -> bytes:
+    def holder_of(self, connection: Connection, thread: ThreadRow, position: int) -> bytes:
         """The key under which the entry at a position is stored."""
         return next(
             (key for key, low, high in self._segments(connection, thread) if low <= position < high), thread.key
@@ -82,7 +80,7 @@ class Walk:
 
     # ------------------------------------------------------------------------------------------ pieces
     def _rows(
-        self, connection: apsw.Connection, thread: ThreadRow, at: int, limit: int, *, down_to: int | None = None
+        self, connection: Connection, thread: ThreadRow, at: int, limit: int, *, down_to: int | None = None
     ) -> list[StoredEntry]:
         """At least one entry, from one thread of the chain: from `at` up, or from below `at` down to a position.
 
@@ -106,16 +104,16 @@ class Walk:
         return rows
 
     def _next_rows(
-        self, connection: apsw.Connection, thread: ThreadRow, at: int, limit: int, down_to: int | None
+        self, connection: Connection, thread: ThreadRow, at: int, limit: int, down_to: int | None
     ) -> list[StoredEntry]:
         out: list[StoredEntry] = []
         for key, low, high in self._segments(connection, thread):
             if down_to is not None and low < at:
                 expected, step = min(at, high) - 1, -1
-                rows = connection.execute(Q["tail"], (key, expected + 1, max(low, down_to), limit))
+                rows = connection.run("tail", (key, expected + 1, max(low, down_to), limit))
             elif down_to is None and low <= at < high:
                 expected, step = at, 1
-                rows = connection.execute(Q["range"], (key, at, high, limit))
+                rows = connection.run("range", (key, at, high, limit))
             else:
                 continue
             for row in rows:
@@ -126,7 +124,7 @@ class Walk:
             return out
         return out
 
-    def _segments(self, connection: apsw.Connection, thread: ThreadRow) -> Iterator[tuple[bytes, int, int]]:
+    def _segments(self, connection: Connection, thread: ThreadRow) -> Iterator[tuple[bytes, int, int]]:
         """Which thread holds which positions: (key, first, one past the last), the newest first."""
         if thread.parent is None:
             yield thread.key, 0, thread.head
@@ -139,12 +137,12 @@ class Walk:
             high = min(high, low)
             if parent is None or high == 0:
                 return
-            found = thread_row(connection, parent)
+            found = thread_row(connection, parent, "ancestor")
             if found is None:
                 return
             key, parent, low = found[0].key, found[0].parent, found[0].fork_at
 
-    def _marked(self, connection: apsw.Connection, thread: ThreadRow, entries: list[StoredEntry]) -> list[StoredEntry]:
+    def _marked(self, connection: Connection, thread: ThreadRow, entries: list[StoredEntry]) -> list[StoredEntry]:
         """The same entries, which of them are hidden noted."""
         if not thread.hidden or not entries:
             return entries
@@ -159,14 +157,14 @@ def _hidden(e: StoredEntry) -> StoredEntry:
 
 
 # ---------------------------------------------------------------------------------------------- what is hidden
-def hidden_between(connection: apsw.Connection, key: bytes, low: int, high: int) -> Ranges:
+def hidden_between(connection: Connection, key: bytes, low: int, high: int) -> Ranges:
     """A thread's hidden ranges that hold any position from `low` up to below `high`, in order."""
-    return [_range(key, row) for row in connection.execute(Q["hidden_between"], (key, low, high))]
+    return [_range(key, row) for row in connection.run("hidden_between", (key, low, high))]
 
 
-def shown_below(connection: apsw.Connection, thread: ThreadRow, before: int) -> Iterator[tuple[int, int]]:
+def shown_below(connection: Connection, thread: ThreadRow, before: int) -> Iterator[tuple[int, int]]:
     """The ranges that are not hidden below a position, newest first."""
-    rows = connection.execute(Q["hidden_below"], (thread.key, before)) if thread.hidden else ()
+    rows = connection.run("hidden_below", (thread.key, before)) if thread.hidden else ()
     for row in rows:
         start, stop = _range(thread.key, row)
         if stop < before:
@@ -176,9 +174,9 @@ def shown_below(connection: apsw.Connection, thread: ThreadRow, before: int) -> 
         yield 0, before
 
 
-def shown_from(connection: apsw.Connection, thread: ThreadRow, at: int) -> Iterator[tuple[int, int]]:
+def shown_from(connection: Connection, thread: ThreadRow, at: int) -> Iterator[tuple[int, int]]:
     """The ranges that are not hidden from a position on, oldest first."""
-    rows = connection.execute(Q["hidden_between"], (thread.key, at, thread.head)) if thread.hidden else ()
+    rows = connection.run("hidden_between", (thread.key, at, thread.head)) if thread.hidden else ()
     for row in rows:
         start, stop = _range(thread.key, row)
         if at < start:

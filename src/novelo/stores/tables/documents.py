@@ -1,4 +1,4 @@
-"""Documents in the SQLite store: sources, chunks, their words and their vectors; see `stores/documents.py`.
+"""Documents in tables: sources, chunks, their words and their vectors; see `stores/documents.py`.
 
 Each word in the index begins with the number of its collection and a sign that no word has: `12§reembols`. A search
 passes over no other collection's rows, and a word's frequency is that of the one collection. FTS5 finds chunks with the
@@ -15,7 +15,6 @@ from heapq import nlargest
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-import apsw
 import msgspec
 
 from novelo.errors import StorageCorrupt
@@ -29,23 +28,20 @@ from novelo.stores.documents import (
     Source,
     StoredChunk,
     check_model,
+    named,
 )
 from novelo.stores.ranking import Ranking, count_words
 from novelo.stores.rules import storable, thread_key
-from novelo.stores.sql import statements
-from novelo.stores.sqlite.database import Database
-from novelo.stores.sqlite.migrations import PACKAGE
-from novelo.stores.sqlite.rows import over
+from novelo.stores.tables.connection import Connection, Database
+from novelo.stores.tables.rows import whole
 
-Q = statements(PACKAGE, "documents.sql")
-RECEIPT = statements(PACKAGE)["receipt"]
 SIGN = "\N{SECTION SIGN}"  # no letter or digit: no word has it
 STRONG = 0.5  # words of this share of the highest weight are also looked for without the weaker ones
 replace = msgspec.structs.replace
 
 
-class SQLiteDocuments:
-    """The documents of one SQLite file."""
+class TableDocuments:
+    """The documents of one database."""
 
     def __init__(self, database: Database, secret: bytes) -> None:
         self.database = database
@@ -66,7 +62,7 @@ class SQLiteDocuments:
         if owner is not None and not storable(owner):
             return []
         with self.database.reading() as db:
-            return [_checked(row[0], row[1:]) for row in db.execute(Q["collections"], (owner,))]
+            return [_checked(row[0], row[1:]) for row in db.run("collections", (owner,))]
 
     def erase(self, key: bytes, now: float) -> dict[str, int]:
         """Take a collection out with all it holds."""
@@ -76,39 +72,43 @@ class SQLiteDocuments:
                 found = _collection(db, key)
                 if found is None:
                     return {}
-                for row in list(db.execute(Q["sources"], (key,))):
+                for row in list(db.run("sources", (key,))):
                     self._drop(db, key, row[0])
-                db.execute(Q["drop_vectors"], (key,))
-                db.execute(Q["drop_collection"], (key,))
+                db.run("drop_chunk_vectors", (key,))
+                db.run("drop_collection", (key,))
                 rows = {"sources": found.sources, "chunks": found.chunks, "vectors": found.vectors}
-                db.execute(RECEIPT, (key, now, msgspec.json.encode(rows).decode()))
+                db.run("receipt", (key, now, msgspec.json.encode(rows).decode()))
                 return rows
 
         return self.database.with_room(work)
 
     # ------------------------------------------------------------------------------------------ sources
-    def put(self, key: bytes, names: tuple[str, str], sources: Sequence[NewSource], now: float) -> None:
-        """Put sources in, in place of those of the same names, in one transaction."""
+    def put(self, key: bytes, names: tuple[str, str], sources: Sequence[NewSource], now: float) -> list[str]:
+        """Put sources in, in place of those of the same names, in one transaction; the names that they have now."""
+        put = []
         with self.database.writing() as db:
             found = _collection(db, key) or _new(db, key, names, now)
             for one in sources:
-                found = self._less(db, found, one.source.source)
-                tokens, size = one.source.tokens, len(one.chunks)
-                facts = one.source
+                there = next(iter(db.run("source", (key, one.source.source))), None)
+                facts = replace(one.source, source=named(one.source, _source(key, there) if there else None))
+                put.append(facts.source)
+                found = self._less(db, found, facts.source)
+                tokens, size = facts.tokens, len(one.chunks)
                 values = (facts.source, facts.path, facts.hash, facts.title, size, tokens, facts.bytes, now)
-                db.execute(Q["put_source"], (key, *values))
+                db.run("put_source", (key, *values))
                 words = 0
                 for place, chunk in enumerate(one.chunks):
-                    row = next(iter(db.execute(Q["put_chunk"], (key, facts.source, place, chunk.body))))
-                    db.execute(Q["seal_chunk"], (key, row[0]))
+                    row = next(iter(db.run("put_chunk", (key, facts.source, place, chunk.body))))
+                    db.run("seal_chunk", (key, row[0]))
                     texts = (_tagged(found.number, chunk.heads), _tagged(found.number, chunk.words))
-                    db.execute(Q["index_chunk"], (row[0], *texts))
+                    db.run("index_chunk", (key, row[0], *texts))
                     words += count_words(texts)
                 found = replace(
                     found, sources=found.sources + 1, chunks=found.chunks + size, words=found.words + words,
                     put=found.put + 1,
                 )  # fmt: skip
             _set(db, replace(found, updated=now))
+        return put
 
     def remove(self, key: bytes, sources: Sequence[str], now: float) -> int:
         """Take sources out."""
@@ -126,9 +126,9 @@ class SQLiteDocuments:
 
         return self.database.with_room(work)
 
-    def _less(self, db: apsw.Connection, found: Collection, source: str) -> Collection:
+    def _less(self, db: Connection, found: Collection, source: str) -> Collection:
         """A collection without a source."""
-        if not storable(source) or not list(db.execute(Q["source"], (found.key, source))):
+        if not storable(source) or not list(db.run("source", (found.key, source))):
             return found
         chunks, words, vectors = self._drop(db, found.key, source)
         return replace(
@@ -136,30 +136,30 @@ class SQLiteDocuments:
             vectors=found.vectors - vectors, dropped=found.dropped + 1,
         )  # fmt: skip
 
-    def _drop(self, db: apsw.Connection, key: bytes, source: str) -> tuple[int, int, int]:
+    def _drop(self, db: Connection, key: bytes, source: str) -> tuple[int, int, int]:
         """A source goes; how many chunks, words and vectors went."""
         words = vectors = 0
-        numbers = [row[0] for row in db.execute(Q["chunks_of"], (key, source))]
+        numbers = [row[0] for row in db.run("chunks_of", (key, source))]
         for number in numbers:
-            words += sum(count_words(row) for row in db.execute(Q["words_of"], (number,)))
-            db.execute(Q["unindex_chunk"], (number,))
-            db.execute(Q["drop_vector"], (key, number))
+            words += sum(count_words(row) for row in db.run("words_of", (key, number)))
+            db.run("unindex_chunk", (key, number))
+            db.run("drop_vector", (key, number))
             vectors += db.changes()
-        db.execute(Q["drop_chunks"], (key, source))
-        db.execute(Q["drop_source"], (key, source))
+        db.run("drop_chunks", (key, source))
+        db.run("drop_source", (key, source))
         return len(numbers), words, vectors
 
     def sources(self, key: bytes) -> list[Source]:
         """All sources, by name."""
         with self.database.reading() as db:
-            return [_source(key, row) for row in db.execute(Q["sources"], (key,))]
+            return [_source(key, row) for row in db.run("sources", (key,))]
 
     def source(self, key: bytes, source: str) -> Source | None:
         """One of them."""
         if not storable(source):
             return None
         with self.database.reading() as db:
-            row = next(iter(db.execute(Q["source"], (key, source))), None)
+            row = next(iter(db.run("source", (key, source))), None)
         return None if row is None else _source(key, row)
 
     def chunks_of(self, key: bytes, source: str) -> list[StoredChunk]:
@@ -167,12 +167,12 @@ class SQLiteDocuments:
         if not storable(source):
             return []
         with self.database.reading() as db:
-            return [_chunk(key, row) for row in db.execute(Q["chunks_of"], (key, source))]
+            return [_chunk(key, row) for row in db.run("chunks_of", (key, source))]
 
     def chunks(self, key: bytes, numbers: Sequence[int]) -> dict[int, StoredChunk]:
         """Chunks by their numbers."""
         with self.database.reading() as db:
-            rows = (row for number in numbers for row in db.execute(Q["chunk"], (key, number)))
+            rows = (row for number in numbers for row in db.run("chunk", (key, number)))
             return {row[0]: _chunk(key, row) for row in rows}
 
     # ------------------------------------------------------------------------------------------ words
@@ -183,7 +183,7 @@ class SQLiteDocuments:
             if found is None:
                 return Matches({})
             tagged = [([f"{found.number}{SIGN}{stem}" for stem in stems], weight) for stems, weight in query]
-            ranking = Ranking(tagged, found.chunks, found.words, lambda stem: _frequency(db, stem))
+            ranking = Ranking(tagged, found.chunks, found.words, lambda stem: _frequency(db, key, stem))
             asked = [
                 _Word(n, stems, weight)
                 for n, (stems, weight) in zip(ranking.frequencies, tagged, strict=True)
@@ -195,13 +195,13 @@ class SQLiteDocuments:
                 chosen = _rarest(group)
                 match = " OR ".join(f'"{stem}"' for word in chosen for stem in word.stems)
                 every = rest and sum(word.chunks for word in chosen) <= MATCHES
-                rows = db.execute(Q["all_matches"], (match,)) if every else db.execute(Q["matches"], (match, SCORED))
+                rows = db.run("all_matches", (key, match)) if every else db.run("matches", (key, match, SCORED))
                 said = list(rows)
                 best.update(number for number, _ in nlargest(SCORED, said, key=itemgetter(1)))
                 rough.update(said)
             scores = {}
             for number in sorted(best):
-                for heads, words in db.execute(Q["words_of"], (number,)):
+                for heads, words in db.run("words_of", (key, number)):
                     scores[number] = ranking.score(heads.split(), words.split())
         share = sum(scores.values()) / (sum(rough[number] for number in scores) or 1.0)
         return Matches(scores, rough if rest else {}, share if rest else 1.0, tuple(ranking.frequencies))
@@ -210,7 +210,7 @@ class SQLiteDocuments:
     def without_vector(self, key: bytes, limit: int, after: int = 0) -> list[StoredChunk]:
         """Chunks that have no vector yet, the lowest numbers first."""
         with self.database.reading() as db:
-            return [_chunk(key, row) for row in db.execute(Q["without_vector"], (key, after, limit))]
+            return [_chunk(key, row) for row in db.run("without_vector", (key, after, limit))]
 
     def put_vectors(self, key: bytes, model: str, size: int, vectors: Sequence[tuple[int, bytes]], now: float) -> int:
         """Vectors of chunks; how many were taken."""
@@ -221,7 +221,7 @@ class SQLiteDocuments:
             check_model(found, model, size)
             taken = 0
             for number, vector in vectors:
-                db.execute(Q["put_vector"], (key, number, vector))
+                db.run("put_chunk_vector", (key, number, vector))
                 taken += db.changes()
             if taken:
                 vectors_now = found.vectors + taken
@@ -235,19 +235,19 @@ class SQLiteDocuments:
             found = _collection(db, key)
             if found is None:
                 return 0
-            db.execute(Q["drop_vectors"], (key,))
+            db.run("drop_chunk_vectors", (key,))
             _set(db, replace(found, model="", size=0, vectors=0, dropped=found.dropped + 1, updated=now))
             return found.vectors
 
     def vectors(self, key: bytes, after: int = 0) -> list[tuple[int, int, bytes]]:
         """Vectors in the order in which they came: their own number, the chunk's, the vector."""
         with self.database.reading() as db:
-            return list(db.execute(Q["vectors"], (key, after)))
+            return list(db.run("chunk_vectors", (key, after)))
 
     def vector_numbers(self, key: bytes) -> list[int]:
         """The own numbers of all vectors that are there, ascending."""
         with self.database.reading() as db:
-            return [row[0] for row in db.execute(Q["vector_numbers"], (key,))]
+            return [row[0] for row in db.run("vector_numbers", (key,))]
 
 
 class _Word(NamedTuple):
@@ -277,8 +277,8 @@ def _rarest(words: list[_Word]) -> list[_Word]:
     return out
 
 
-def _frequency(db: apsw.Connection, stem: str) -> int:
-    row = next(iter(db.execute(Q["frequency"], (stem,))), None)
+def _frequency(db: Connection, key: bytes, stem: str) -> int:
+    row = next(iter(db.run("frequency", (key, stem))), None)
     return 0 if row is None else int(row[0])
 
 
@@ -286,37 +286,37 @@ def _tagged(number: int, words: str) -> str:
     return " ".join(f"{number}{SIGN}{word}" for word in words.split())
 
 
-def _new(db: apsw.Connection, key: bytes, names: tuple[str, str], now: float) -> Collection:
-    row = next(iter(db.execute(Q["new_collection"], (key, *names, now))))
+def _new(db: Connection, key: bytes, names: tuple[str, str], now: float) -> Collection:
+    row = next(iter(db.run("new_collection", (key, *names, now))))
     return Collection(key, *names, row[0], created=now, updated=now)
 
 
-def _set(db: apsw.Connection, found: Collection) -> None:
+def _set(db: Connection, found: Collection) -> None:
     key, owner, name, number, *counts = msgspec.structs.astuple(found)
-    db.execute(Q["set_collection"], (key, number, owner, name, *counts))
+    db.run("set_collection", (key, number, owner, name, *counts))
 
 
-def _collection(db: apsw.Connection, key: bytes) -> Collection | None:
-    row = next(iter(db.execute(Q["collection"], (key,))), None)
+def _collection(db: Connection, key: bytes) -> Collection | None:
+    row = next(iter(db.run("collection", (key,))), None)
     return None if row is None else _checked(key, row)
 
 
 def _checked(key: bytes, row: tuple[Any, ...]) -> Collection:
     number, owner, name, *counts, found = row
-    if found != over("collection", key, number, owner, name, *counts):
+    if not whole(found, "collection", key, number, owner, name, *counts):
         raise StorageCorrupt(f"the collection {key.hex()} was altered outside of novelo: restore a backup")
     return Collection(key, owner, name, number, *counts)
 
 
 def _source(key: bytes, row: tuple[Any, ...]) -> Source:
-    if row[8] != over("source", key, *row[:8]):
+    if not whole(row[8], "source", key, *row[:8]):
         raise StorageCorrupt(f"a source of collection {key.hex()} was altered outside of novelo: restore a backup")
     return Source(*row[:8])
 
 
 def _chunk(key: bytes, row: tuple[Any, ...]) -> StoredChunk:
     number, source, place, body, found = row
-    if found != over("chunk", key, number, source, place, body):
+    if not whole(found, "chunk", key, number, source, place, body):
         raise StorageCorrupt(
             f"chunk {number} of collection {key.hex()} was altered outside of novelo: restore a backup"
         )

@@ -1,0 +1,270 @@
+"""Connections to one PostgreSQL database: how they are opened, lent out, looked at, and how their errors become ours.
+
+No connection is held while a model thinks, and nothing is kept in a session: no named statements, no temporary tables,
+no settings but those of one transaction. So a transaction pooler may stand in between.
+
+A transaction that writes a thread locks the thread's row first; who comes later waits, and then sees what was written
+(READ COMMITTED). What the server refuses because two came at once is tried again (`store.py`). A connection that broke
+before the end of a transaction has changed nothing, and is replaced; where it broke in the middle of COMMIT nobody can
+know, and the error says so: asking again with the same idempotency key settles it.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+
+from novelo.errors import InvalidSpec, MissingExtra, StorageUnavailable
+
+try:
+    import psycopg
+    import psycopg_pool
+except ImportError as missing:
+    raise MissingExtra("PostgreSQL needs psycopg: pip install 'novelo[postgres]'") from missing
+
+from novelo.stores.postgres.faults import Conflict, Lost, translated
+from novelo.stores.postgres.index import Index
+from novelo.stores.postgres.migrations import bring_up
+from novelo.stores.postgres.session import Session, adapt
+from novelo.stores.postgres.texts import checked_schema
+
+T = TypeVar("T")
+SCHEMA_NAME = "novelo"
+TIMEOUT_S = 10.0  # for a connection, and for a free one of the pool
+LOCK_S = 30.0  # how long a writer waits for another one of the same thread
+POOL = 10  # connections at most, of one process
+LOOK_S = 5.0  # after so long a connection that lies idle is asked whether it is alive; before, only its socket is
+OPTIONS = ("schema", "pool", "timeout", "lock_timeout")
+_WRITE = "BEGIN; SET LOCAL lock_timeout = {0}; SET LOCAL statement_timeout = {1}"
+_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+
+class Settings:
+    """What an address says: where the server is, which schema, waits and pool are meant; shown without a password."""
+
+    def __init__(self, url: str) -> None:
+        """Read an address: postgresql://user:password@host:5432/database?schema=novelo&pool=10&timeout=10.
+
+        Raises:
+            InvalidSpec: no such address.
+        """
+        try:
+            parts = urlsplit(url)
+            asked = parse_qsl(parts.query, keep_blank_values=True)
+            own = {name: value for name, value in asked if name in OPTIONS}
+            rest = urlencode([pair for pair in asked if pair[0] not in OPTIONS])
+            self.schema = checked_schema(own.get("schema", SCHEMA_NAME))
+            self.pool = int(own.get("pool", POOL))
+            self.timeout_s = float(own.get("timeout", TIMEOUT_S))
+            self.lock_s = float(own.get("lock_timeout", LOCK_S))
+            if self.pool < 1 or self.timeout_s <= 0 or self.lock_s <= 0:
+                raise ValueError
+            address = urlunsplit(("postgresql", parts.netloc, parts.path, rest, ""))
+            self.options: dict[str, Any] = dict(psycopg.conninfo.conninfo_to_dict(address))
+        except InvalidSpec:
+            raise
+        except (ValueError, psycopg.Error):
+            raise InvalidSpec(  # what was given may hold a password: it is not repeated
+                "that address is none of PostgreSQL: expected postgresql://user:password@host:5432/database"
+                "?schema=novelo&pool=10&timeout=10&lock_timeout=30"
+            ) from None
+        self.secrets = [str(self.options[name]) for name in ("password", "sslpassword") if self.options.get(name)]
+        self.secrets += [unquote(one) for one in self.secrets]
+        self.options |= {"client_encoding": "UTF8"}
+        self.options.setdefault("connect_timeout", max(2, round(self.timeout_s)))
+        self.options.setdefault("application_name", "novelo")
+
+    @property
+    def place(self) -> str:
+        """The server and the database, for errors."""
+        host, port = self.options.get("host", "the local server"), self.options.get("port", "5432")
+        return f"{host}:{port}/{self.options.get('dbname', '')}"
+
+    def __repr__(self) -> str:
+        """The place alone."""
+        return f"Settings({self.place}, schema={self.schema})"
+
+
+class Database:
+    """One schema of a database, and a pool of connections."""
+
+    read_only = False
+
+    def __init__(self, url: str) -> None:
+        """Connect, make or migrate the tables, and stand ready.
+
+        Raises:
+            InvalidSpec: no address of PostgreSQL.
+            StorageUnavailable, StorageReadOnly, StorageCorrupt: the database cannot be reached, or not be used.
+            SchemaTooNew: a newer version wrote it.
+        """
+        self.settings = Settings(url)
+        lock_ms = round(self.settings.lock_s * 1000)
+        self._begin = _WRITE.format(lock_ms, 10 * lock_ms)
+        self._mine = threading.local()
+        self._process = os.getpid()
+        self._closed = False
+        with self._ours(), self._connected() as connection:
+            self.secret = bring_up(connection, self.settings.schema)
+        self._pool = psycopg_pool.ConnectionPool(
+            kwargs=self._keywords(),
+            min_size=0,
+            max_size=self.settings.pool,
+            timeout=self.settings.timeout_s,
+            reconnect_timeout=self.settings.timeout_s,
+            configure=_configured,
+            check=_check,
+            open=True,
+            name=f"novelo-{self.settings.schema}",
+        )
+
+    def __repr__(self) -> str:
+        """Where it is; never a password."""
+        return f"Database({self.settings.place}, schema={self.settings.schema})"
+
+    def index(self, secret: bytes, on: bool) -> Index:
+        """The search index."""
+        return Index(secret, on)
+
+    # ------------------------------------------------------------------------------------------ lending
+    @contextmanager
+    def reading(self) -> Iterator[Session]:
+        """A connection; each statement sees one snapshot, inside of `snapshot` all of them the same."""
+        held = getattr(self._mine, "session", None)
+        if held is not None:
+            with self._ours():
+                yield held
+            return
+        with self._lent() as connection, self._ours():
+            yield Session(connection, self.settings.schema, writing=False)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Everything that this thread reads inside sees one state of the database."""
+        if getattr(self._mine, "session", None) is not None:
+            yield
+            return
+        with self._lent() as connection:
+            with self._ours():
+                connection.execute(_SNAPSHOT)
+            self._mine.session = Session(connection, self.settings.schema, writing=False)
+            try:
+                yield
+            finally:
+                self._mine.session = None
+                with suppress(psycopg.Error):
+                    connection.execute("COMMIT")
+
+    @contextmanager
+    def writing(self) -> Iterator[Session]:
+        """A connection inside a transaction: committed at the end, or rolled back whole.
+
+        Raises:
+            Conflict, Lost: the same work may be done again, and `store.py` does so.
+        """
+        if getattr(self._mine, "session", None) is not None:
+            raise StorageUnavailable("a snapshot is for reading: leave it before you write")
+        with self._lent() as connection:
+            sent = False
+            try:
+                connection.execute(self._begin)
+                yield Session(connection, self.settings.schema, writing=True)
+                sent = True
+                connection.execute("COMMIT")
+            except psycopg.Error as error:
+                self._roll_back(connection)
+                raise translated(error, self.settings, connection, sent) from error
+            except BaseException:
+                self._roll_back(connection)
+                raise
+
+    def _roll_back(self, connection: psycopg.Connection[Any]) -> None:
+        if not connection.closed and connection.pgconn.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+            with suppress(psycopg.Error):
+                connection.execute("ROLLBACK")
+
+    @contextmanager
+    def _lent(self) -> Iterator[psycopg.Connection[Any]]:
+        if self._process != os.getpid():
+            raise StorageUnavailable("the database was opened before this process was forked: open it again here")
+        if self._closed:
+            raise StorageUnavailable("the memory is closed: open it again")
+        try:
+            connection = self._pool.getconn(self.settings.timeout_s)
+        except psycopg_pool.PoolTimeout as error:
+            raise self._why_none() from error
+        except psycopg_pool.PoolClosed as error:
+            raise StorageUnavailable("the memory is closed: open it again") from error
+        try:
+            yield connection
+        finally:
+            self._pool.putconn(connection)
+
+    def _why_none(self) -> StorageUnavailable:
+        """The pool gave no connection: because the server gives none, or because all of ours are lent out."""
+        with self._ours(), self._connected():
+            pass
+        return StorageUnavailable(
+            f"all {self.settings.pool} connections of the pool were busy for {self.settings.timeout_s:g} s: "
+            "try again, or open more with ?pool="
+        )
+
+    @contextmanager
+    def _connected(self) -> Iterator[psycopg.Connection[Any]]:
+        """A connection beside the pool, whose errors are told at once and by their cause."""
+        connection = psycopg.Connection.connect(**self._keywords())
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+    def _keywords(self) -> dict[str, Any]:
+        return {**self.settings.options, "autocommit": True, "prepare_threshold": None}
+
+    @contextmanager
+    def _ours(self) -> Iterator[None]:
+        try:
+            yield
+        except psycopg.Error as error:
+            raise translated(error, self.settings, None, False) from error
+
+    # ------------------------------------------------------------------------------------------ the rest
+    def with_room(self, work: Callable[[], T], smaller: Callable[[], T] | None = None) -> T:
+        """Do work; a server keeps room for its log itself."""
+        return work()
+
+    def scrub(self) -> bool:
+        """Nothing can be done from here: what was removed leaves the files with the next VACUUM (docs/postgres.md)."""
+        return True
+
+    def close(self) -> None:
+        """Close all connections; one that is lent out is closed when it comes back."""
+        if not self._closed:
+            self._closed = True
+            self._pool.close(timeout=2.0)
+
+
+def _configured(connection: psycopg.Connection[Any]) -> None:
+    connection.cursor_factory = psycopg.RawCursor
+    adapt(connection)
+
+
+def _check(connection: psycopg.Connection[Any]) -> None:
+    """Whether a connection that lay in the pool can be used.
+
+    A server that ends a connection says so, or closes it: then there is something to be read where nothing was asked.
+    A line that is cut says nothing, and is asked after a while.
+    """
+    socket = connection.fileno()
+    if select.select([socket], [], [], 0)[0] or time.monotonic() - getattr(connection, "_novelo_used", 0.0) > LOOK_S:
+        psycopg_pool.ConnectionPool.check_connection(connection)
+    connection._novelo_used = time.monotonic()  # type: ignore[attr-defined]
+
+
+__all__ = ["Conflict", "Database", "Lost", "Settings"]

@@ -1,0 +1,57 @@
+"""A connection to a SQLite file as the shared code sees it: statements by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import apsw
+
+from novelo.stores.sql import statements
+from novelo.stores.sqlite.migrations import PACKAGE
+
+STATEMENTS = {
+    **statements(PACKAGE),
+    **statements(PACKAGE, "checkpoints.sql"),
+    **statements(PACKAGE, "documents.sql"),
+}
+# What tells a row from the others of its thread, by table: rows that go piece by piece are named by it.
+PLACES = {
+    "entries": "position", "turns": "first", "calls": "number", "pins": "position", "hidden": "start",
+    "summaries": "version", "work": "kind", "checkpoints": "ns, number", "checkpoint_writes": "ns, number, task",
+    "checkpoint_values": "number", "vectors": "model, position",
+}  # fmt: skip
+
+
+class Session(apsw.Connection):
+    """See `tables/connection.py`."""
+
+    def run(self, name: str, args: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
+        """The rows of a statement."""
+        return self.execute(STATEMENTS[name], args)
+
+    def lock(self, key: bytes) -> None:
+        """One writer at a time has the whole file here."""
+
+    def remove(self, table: str, key: bytes, most: int | None = None) -> int:
+        """Take all rows of a thread out of a table, or so many; how many went."""
+        place = PLACES[table]
+        first = f"SELECT {place} FROM {table} WHERE thread = ?1 LIMIT ?2"  # noqa: S608  tables of ours
+        self.execute(f"DELETE FROM {table} WHERE thread = ?1 AND ({place}) IN ({first})", (key, most or -1))  # noqa: S608
+        return self.changes()
+
+    def count(self, table: str, key: bytes) -> int:
+        """How many rows a thread has in a table."""
+        return int(next(self.execute(f"SELECT count(*) FROM {table} WHERE thread = ?", (key,)))[0])  # noqa: S608
+
+    def threads(self, owner: str | None, cursor: tuple[float, bytes] | None) -> Iterator[tuple[Any, ...]]:
+        """Rows of threads, the last used first, from behind one on."""
+        where, values = ["status <> 'erased'"], []
+        if owner is not None:
+            where.append("owner = ?")
+            values.append(owner)
+        if cursor is not None:
+            where.append("(updated, thread) < (?, ?)")
+            values += cursor  # type: ignore[arg-type]
+        query = f"SELECT * FROM threads WHERE {' AND '.join(where)} ORDER BY updated DESC, thread DESC"  # noqa: S608
+        return self.execute(query, values)

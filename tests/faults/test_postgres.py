@@ -1,0 +1,264 @@
+"""The fault tests on PostgreSQL: many writers, kills, terminated backends, restarts, wrong clocks, cancelled calls.
+
+Short forms in every run, long ones with NOVELO_TEST_LONG (see docs/postgres.md for another server's address).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import threading
+import time
+from collections import Counter
+
+import pytest
+
+import novelo
+from faults.checker import check, read_log
+from faults.test_kills import acknowledged, reap, shifted
+from faults.working import forked, keep_talking
+from fix_postgres import Pooler, started
+
+psycopg = pytest.importorskip("psycopg")
+LONG = bool(os.environ.get("NOVELO_TEST_LONG"))
+
+
+class Tables:
+    """The tables of a store for the checker, which speaks SQLite's SQL: all in one snapshot."""
+
+    def __init__(self, url):
+        from novelo.stores.postgres.database import Settings
+
+        self.settings = Settings(url)
+        self.connection = psycopg.connect(**self.settings.options)
+        self.connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+
+    def execute(self, text):
+        """The rows of a statement."""
+        from novelo.stores.postgres.texts import in_schema
+
+        if text.startswith("PRAGMA"):
+            return [("ok",)]
+        if text.startswith(("SAVEPOINT", "RELEASE")):
+            return []
+        return self.connection.execute(in_schema(text.replace("x''", "''::bytea"), self.settings.schema)).fetchall()
+
+
+def checked(url, acks, least):
+    """What the checker finds in a schema."""
+    tables = Tables(url)
+    try:
+        return check(None, acks, least=least, connection=tables)
+    finally:
+        tables.connection.close()
+
+
+@pytest.fixture
+def durable():
+    """A server of its own that may be killed, with what a crash would show not turned off."""
+    server = started("-c max_connections=100 -c shared_buffers=64MB")
+    yield server
+    server.stop()
+    shutil.rmtree(server.folder, ignore_errors=True)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("writers", [2, 8])
+def test_many_writers_on_one_thread(postgres_url, tmp_path, writers):
+    """T4: writers in 2 to 8 processes on one thread lose no update."""
+    each = (4000 if LONG else 240) // writers
+    log = tmp_path / "log"
+    pids = [
+        forked(keep_talking, postgres_url, log, f"w{i}", ["t"], count=each, policy="window:4turns", queue_s=240.0)
+        for i in range(writers)
+    ]
+    assert [reap(pid) for pid in pids] == [0] * writers
+    found = checked(postgres_url, read_log(log), each * writers)
+    assert found.violations == []
+    assert found.entries == 2 * each * writers
+
+
+@pytest.mark.timeout(120)
+def test_busy_callers_are_told_at_once(postgres_url):
+    """T4: under reject a caller that finds the thread busy gets a typed error within 50 ms."""
+    waits = []
+    with novelo.open(postgres_url) as one, novelo.open(postgres_url, on_busy="reject") as two:
+        with one.thread("t").turn("long") as turn:
+            for k in range(100):
+                at = time.perf_counter()
+                with pytest.raises(novelo.ThreadBusy), two.thread("t").turn(f"q{k}"):
+                    pass
+                waits.append(time.perf_counter() - at)
+            turn.reply("done")
+        assert sorted(waits)[int(len(waits) * 0.9)] < 0.05
+        assert len(one.thread("t")) == 2
+
+
+def terminate(address, rng, stop, count):
+    """End backends of the workers at random moments."""
+    while not stop.is_set():
+        try:
+            with psycopg.connect(address, autocommit=True, application_name="nemesis") as connection:
+                while not stop.is_set():
+                    pids = [
+                        row[0]
+                        for row in connection.execute(
+                            "SELECT pid FROM pg_stat_activity WHERE application_name = 'novelo'"
+                        )
+                    ]
+                    if pids:
+                        connection.execute("SELECT pg_terminate_backend(%s)", (rng.choice(pids),))
+                        count["ended"] += 1
+                    time.sleep(rng.uniform(0.0, 0.04))
+        except psycopg.Error:
+            time.sleep(0.05)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("way", ["direct", "pgbouncer"])
+def test_kills_and_terminated_backends(durable, tmp_path, way):
+    """T5: workers are killed and backends ended at random moments; no acknowledged turn is lost."""
+    pooler = Pooler(durable) if way == "pgbouncer" else None
+    try:
+        kills_and_ends(durable.address(), (pooler or durable).address(), tmp_path / "log")
+    finally:
+        if pooler is not None:
+            pooler.stop()
+
+
+def kills_and_ends(server, url, log):
+    """The same, for workers that come by an address of their own."""
+    kills, ends, least = (150, 900, 2000) if LONG else (40, 250, 120)
+    novelo.open(url).close()
+    threads = ["t0", "t1", "t2", "t3"]
+    rng, count, stop = random.Random(1), Counter(), threading.Event()
+    options = {"queue_s": 60.0, "lease_s": 5.0}
+    running = {name: forked(keep_talking, url, log, name, threads, **options) for name in ("ana", "bia", "caio")}
+    nemesis = threading.Thread(target=terminate, args=(server, rng, stop, count))
+    nemesis.start()
+    deadline = time.monotonic() + (600 if LONG else 150)
+    while time.monotonic() < deadline:
+        if count["killed"] >= kills and count["ended"] >= ends and acknowledged(log) >= least:
+            break
+        time.sleep(rng.uniform(0.2, 0.6))
+        name = rng.choice(list(running))
+        os.kill(running[name], signal.SIGKILL)
+        reap(running[name])
+        count["killed"] += 1
+        running[name] = forked(keep_talking, url, log, name, threads, **options)
+    stop.set()
+    nemesis.join()
+    for pid in running.values():
+        os.kill(pid, signal.SIGKILL)
+        reap(pid)
+    for name in running:  # what was not acknowledged is asked again with its key
+        assert reap(forked(keep_talking, url, log, name, threads, count=1, **options)) == 0
+    acks = read_log(log)
+    found = checked(server, acks, least)
+    print(f"T5: {dict(count)}, {len(acks)} acknowledged, {sum(a['replayed'] for a in acks)} replayed")
+    assert found.violations == []
+    assert count["killed"] >= kills and count["ended"] >= ends
+
+
+@pytest.mark.timeout(600)
+def test_restarts(durable, tmp_path):
+    """T6: the server crashes and comes back in the middle of turns; nothing is lost, and all goes on within 5 s."""
+    restarts = 50 if LONG else 4
+    url, log = durable.address(), tmp_path / "log"
+    novelo.open(url).close()
+    running = [forked(keep_talking, url, log, name, ["t0", "t1"], queue_s=60.0, lease_s=5.0) for name in ("ana", "bia")]
+    waits = []
+    for _ in range(restarts):
+        time.sleep(1.0)
+        durable.stop()
+        before = acknowledged(log)
+        durable.start()
+        at = time.monotonic()
+        while acknowledged(log) == before and time.monotonic() < at + 20:
+            time.sleep(0.02)
+        waits.append(time.monotonic() - at)
+    for pid in running:
+        os.kill(pid, signal.SIGKILL)
+        reap(pid)
+    acks = read_log(log)
+    print(f"T6: {len(acks)} acknowledged, service again after {max(waits):.1f} s at most")
+    assert checked(url, acks, restarts).violations == []
+    assert max(waits) < 5.0 + 5.0  # a lease that a dead connection left lasts 5 s here
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("off_s", [-3600, 86_400])
+def test_wrong_clocks(postgres_url, tmp_path, off_s):
+    """T10: one of two processes has a clock an hour behind or a day ahead; nothing is lost, and all goes on."""
+    log, count = tmp_path / "log", 100
+    pids = [
+        forked(shifted, postgres_url, log, "wrong", ["t0", "t1"], off_s, count, lease_s=2.0, queue_s=20.0),
+        forked(keep_talking, postgres_url, log, "right", ["t0", "t1"], count=count, lease_s=2.0, queue_s=20.0),
+    ]
+    assert [reap(pid) for pid in pids] == [0, 0]
+    acks = read_log(log)
+    found = checked(postgres_url, [a for a in acks if a["worker"] == "right"], count)
+    assert found.violations == []
+    assert len({a["key"] for a in acks}) >= 0.95 * 2 * count
+
+
+def test_the_same_key_from_many_processes(postgres_url):
+    """T14: one key sent by five processes at once is one turn, whatever each of them is told."""
+
+    def send():
+        with novelo.open(postgres_url, queue_s=60.0) as memory:
+            for k in range(10):
+                with memory.thread("t").turn(f"q{k}", key=f"k{k}") as turn:
+                    if not turn.replayed:
+                        turn.messages()
+                        turn.reply(f"a{k}")
+
+    assert [reap(pid) for pid in [forked(send) for _ in range(5)]] == [0] * 5
+    with novelo.open(postgres_url) as memory:
+        assert sorted(m.text for m in memory.thread("t").messages()) == sorted(
+            [f"q{k}" for k in range(10)] + [f"a{k}" for k in range(10)]
+        )
+
+
+def test_cancelled_calls(postgres_url):
+    """T16: half of many calls are cancelled; nobody gets another one's answer, and the pool is whole afterwards."""
+    import anyio
+
+    async def run():
+        wrong, late = [], 0
+        async with novelo.open_async(f"{postgres_url}&pool=8") as memory:
+            for k in range(20):
+                await memory.thread(f"t{k}").append({"role": "user", "content": f"says {k}"})
+
+            async def ask(k, limit):
+                nonlocal late
+                with anyio.move_on_after(limit) as scope:
+                    found = await memory.thread(f"t{k}").messages()
+                    if [m.text for m in found] != [f"says {k}"]:
+                        wrong.append(k)
+                late += scope.cancel_called
+
+            for _ in range(40 if LONG else 5):
+                async with anyio.create_task_group() as group:
+                    for k in range(100):
+                        group.start_soon(ask, k % 20, 0.0005 if k % 2 else 30)
+            assert [m.text for m in await memory.thread("t3").messages()] == ["says 3"]
+        return wrong, late
+
+    wrong, late = anyio.run(run)
+    assert wrong == []
+    assert late > 0
+
+
+def test_no_connection_is_held_while_a_model_thinks(postgres_url):
+    """Between the question and the answer no transaction is open, and no connection waits for one."""
+    with novelo.open(postgres_url) as memory, memory.thread("t").turn("q") as turn:
+        turn.messages()
+        with psycopg.connect(postgres_url.split("?")[0], autocommit=True) as connection:
+            states = connection.execute(
+                "SELECT state FROM pg_stat_activity WHERE application_name = 'novelo' AND state LIKE '%in transaction%'"
+            ).fetchall()
+        assert states == []
+        turn.reply("a")

