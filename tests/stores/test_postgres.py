@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
 import shutil
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -385,3 +388,22 @@ def test_the_partitions_of_the_docs(postgres_url):
             assert len(memory.search("k3")) == 0
         rows = connection.execute(f"SELECT count(DISTINCT tableoid) FROM {schema}.entries").fetchone()
         assert rows[0] > 2
+
+
+def test_the_commands_take_an_address(postgres_url, tmp_path):
+    """`novelo chat`, `threads`, `show`, `search` and `delete` work on a server as on a file."""
+
+    def run(*words, given=None):
+        env = {**os.environ, "NOVELO_HOME": str(tmp_path), "NOVELO_DATABASE": postgres_url}
+        ran = subprocess.run(
+            [sys.executable, "-m", "novelo", *words], input=given, capture_output=True, text=True, env=env, timeout=60
+        )
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout
+
+    run("chat", "--thread", "t1", given="My name is Ana.\n")
+    assert "t1" in run("threads")
+    assert "Ana" in run("show", "t1") and "t1" in run("search", "ana")
+    assert json.loads(run("usage", "--json"))
+    run("delete", "t1", "--yes", "-d", postgres_url)
+    assert "t1" not in run("threads", "--json")

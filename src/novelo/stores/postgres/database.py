@@ -141,7 +141,7 @@ class Database:
             with self._ours():
                 yield held
             return
-        with self._lent() as connection, self._ours():
+        with self._lent() as connection, self._ours(connection):
             yield Session(connection, self.settings.schema, writing=False)
 
     @contextmanager
@@ -228,11 +228,11 @@ class Database:
         return {**self.settings.options, "autocommit": True, "prepare_threshold": None}
 
     @contextmanager
-    def _ours(self) -> Iterator[None]:
+    def _ours(self, connection: psycopg.Connection[Any] | None = None) -> Iterator[None]:
         try:
             yield
         except psycopg.Error as error:
-            raise translated(error, self.settings, None, False) from error
+            raise translated(error, self.settings, connection, False) from error
 
     # ------------------------------------------------------------------------------------------ the rest
     def with_room(self, work: Callable[[], T], smaller: Callable[[], T] | None = None) -> T:

@@ -24,10 +24,11 @@ Row = tuple[Any, ...]
 class Session:
     """Runs the statements of one schema on a connection that somebody else opens, and gives back."""
 
-    __slots__ = ("_changed", "_texts", "connection", "schema")
+    __slots__ = ("_changed", "_cursor", "_texts", "connection", "schema")
 
     def __init__(self, connection: psycopg.Connection[Any], schema: str, writing: bool) -> None:
         self.connection, self.schema = connection, schema
+        self._cursor = connection.cursor()
         self._texts = texts(schema)[writing]
         self._changed = 0
 
@@ -43,9 +44,10 @@ class Session:
         statement = self._texts[name]
         if statement.adapted is not None:
             args = statement.adapted(args)
-        cursor = self.connection.execute(statement.text, args[: statement.arguments], binary=True)
+        cursor = self._cursor.execute(statement.text, args[: statement.arguments], binary=True)
         self._changed = cursor.rowcount
-        return iter(cursor) if cursor.description else iter(())
+        result = cursor.pgresult  # asked for columns, a cursor would describe each of them in a Python object
+        return iter(cursor.fetchall()) if result is not None and result.nfields else iter(())
 
     def changes(self) -> int:
         """How many rows the last statement changed."""
