@@ -26,7 +26,7 @@ from novelo.retrievers import support
 
 HERE = Path(__file__).resolve().parent
 FAQ = HERE.parent / "examples" / "faq"
-DEMANDS = {"answerable": 0.95, "other_none": 0.85, "follow_ups": 0.9, "other_follow_ups_none": 0.7}
+DEMANDS = {"answerable": 0.95, "other_none": 0.85, "follow_ups": 0.8, "other_follow_ups_none": 0.7}
 
 
 def best(docs, queries, keyword_only):

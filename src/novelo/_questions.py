@@ -28,6 +28,8 @@ def judged(reply: str, question: str, history: str, language: str | None = None)
     reply = without_thoughts(reply)
     if len(reply) > 2 * LONGEST_READ:
         return "", "too long"
+    if _FRAME.search(reply):
+        return "", "repeats the request"
     text = _cleaned(reply)
     if not text or text == question:
         return text, "" if text else "empty"
@@ -48,6 +50,8 @@ def judged(reply: str, question: str, history: str, language: str | None = None)
     return text, ""
 
 
+# What the request is framed with (`retrieval.condense`): small models give it back instead of a question.
+_FRAME = re.compile(r"^\W*(?:the conversation|user|assistant)\s*:", re.IGNORECASE | re.MULTILINE)
 _LABEL = re.compile(
     r"^[^\n:：?？]{0,80}(?:question|pergunta|pregunta|domanda|frage|вопрос|问题|問題|質問|질문|السؤال|rewritten|reescrita)"
     r"[^\n:：?？]{0,40}[:：]\s*",
@@ -96,6 +100,26 @@ def asks(text: str) -> bool:
     if bare.endswith(tuple(_MARKS)) or bare.startswith("¿"):
         return True
     return bool(_ASKING.match(bare) or _ASKING_SIGNS.search(bare.rstrip("。.！!")))
+
+
+_ASKED_IN = {  # words that ask and stand in one language alone, folded
+    "pt": "quem qual quais onde quanto quantos quantas voces pode posso tem existe",
+    "en": "who what where when why how which is are can do does",
+    "es": "quien quienes cual cuales donde cuanto cuantos puedo puede hay",
+    "fr": "qui quel quelle quels quelles ou combien pourquoi est",
+    "de": "wer wo wann warum wie welche welcher kann gibt",
+    "it": "chi quale quali dove perche quanto posso",
+}
+_FIRST_WORD = {word: lang for lang in reversed(_ASKED_IN) for word in _ASKED_IN[lang].split()}
+
+
+def asked_in(question: str) -> str | None:
+    """The language of the word that a short question begins with; None if it tells nothing.
+
+    Example: "Quem escreveu Dom Casmurro?" -> "pt", where one telling word is too little for a text.
+    """
+    first = WORD.search(folded(question[:LONGEST]))
+    return None if first is None else _FIRST_WORD.get(first[0])
 
 
 def _cleaned(reply: str) -> str:

@@ -127,7 +127,7 @@ def answering(turn: LiveTurn, options: Options) -> Steps:
     asked = turn.question
     said = _masked(asked.text.strip(), policy)
     system, history = _history(turn, options, policy)
-    former = former_passages(turn)
+    former = former_passages(turn) if says_more(said) or reminds(said) else []
     condensed, retrieved, found = Condensed(said, said), Retrieved(decision="small talk"), list[Any]()
     if former and says_more(said):
         retrieved = Retrieved(decision="the passages of the turn before")

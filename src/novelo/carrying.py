@@ -94,7 +94,8 @@ def rewritten_queries(standalone: str, kept: Carried) -> tuple[Query, ...]:
     Even where people rewrote it, both together found more than the rewritten question alone.
     """
     (question, _), *former = kept.queries
-    return ((standalone, 1.0), (question, OWN_WORDS), *((text, round(weight * BESIDE, 4)) for text, weight in former))
+    own = () if question == standalone else ((question, OWN_WORDS),)
+    return ((standalone, 1.0), *own, *((text, round(weight * BESIDE, 4)) for text, weight in former))
 
 
 def telling(text: str, most: int = WORDS) -> list[str]:

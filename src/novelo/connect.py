@@ -179,7 +179,7 @@ class _Awaiting:
 
 
 def model(name: str) -> Any:
-    """A model by name: "offline", "openai:<model>", "langchain:<provider:model>".
+    """A model by name: "offline", "openai:<model>", "langchain:<provider:model>", "local", "local:<GGUF file>".
 
     Raises:
         InvalidSpec: no such kind of model.
@@ -197,4 +197,8 @@ def model(name: str) -> Any:
         from novelo.models import langchain
 
         return langchain.load(rest)
-    raise InvalidSpec(f"model {name!r}: expected offline, openai:<model>, or langchain:<provider:model>")
+    if kind == "local":
+        from novelo.models import local
+
+        return local.load(rest)
+    raise InvalidSpec(f"model {name!r}: expected offline, openai:<model>, langchain:<provider:model>, or local")

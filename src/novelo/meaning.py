@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from novelo.memory import Memory
 
 KIND = "embed"
+MISSES = 5  # batches in a row that were out of date when they were made: the next turn asks again
 BATCH = 32  # messages embedded between two looks at the lease
 NEWEST = 8000  # messages whose vectors a question is compared with: 6 MB of a thread of ten thousand turns
 OWN, BEFORE = 1500, 500  # characters of a message that its vector is made from, and of the message before
@@ -47,7 +48,7 @@ def embed(memory: Memory, key: bytes, now: Callable[[], float], still_ours: Call
         still_ours: asked after each batch; where it says no, the rest is left to others.
     """
     embedder, store = memory.embedder, memory.store
-    done = 0
+    done = missed = 0
     while embedder is not None:
         with store.snapshot():
             row = store.thread(key)
@@ -59,8 +60,9 @@ def embed(memory: Memory, key: bytes, now: Callable[[], float], still_ours: Call
         said = [p for p in positions if texts[p]]
         made = dict(zip(said, embedder.passages([texts[p] for p in said]), strict=True)) if said else {}
         rows = {p: _packed(made[p]) if p in made else b"" for p in positions}
-        done += len(rows) if store.put_vectors(key, embedder.name, base, rows) else 0
-        if not still_ours():
+        kept = store.put_vectors(key, embedder.name, base, rows)
+        done, missed = (done + len(rows), 0) if kept else (done, missed + 1)
+        if not still_ours() or missed == MISSES:
             return done
     if embedder is not None and row is not None and row.parent is not None:
         parent = store.thread(row.parent)

@@ -27,9 +27,10 @@ from novelo.compaction import INPUT_TOKENS
 from novelo.context import parse
 from novelo.context.manifest import Manifest
 from novelo.covering import stage_of
-from novelo.documents import Documents, Indexes
+from novelo.documents import Documents
 from novelo.errors import InvalidSpec, NoveloError, StorageCorrupt
 from novelo.events import OnCompaction, OnUsage
+from novelo.indexes import Indexes
 from novelo.limits import limits_of
 from novelo.meaning import KIND as EMBED
 from novelo.meaning import Meaning

@@ -32,7 +32,7 @@ STEPS = tuple((step, w) for distance, w in enumerate(NEIGHBOURS, 1) for step in 
 SATURATION = 1.2  # K above
 NAME_WEIGHT = 0.2  # of a speaker's name as a word
 SPEAKER_LIFT = 1.4  # times the score, where a named one speaks
-FEEDBACK_MESSAGES, FEEDBACK_WORDS, FEEDBACK_WEIGHT = 10, 20, 0.5
+FEEDBACK_MESSAGES, FEEDBACK_WORDS, FEEDBACK_WEIGHT = 10, 20, 0.8  # the words together, against the question's
 FEEDBACK_TRIED = 40  # words that are looked up for these
 SHORT = 8  # words: what a shorter message says counts as if it had so many
 NEAR = 1.0  # deviations above the mean: a message without any of the words is a match from this nearness on
@@ -63,7 +63,10 @@ class Words(Protocol):
     size: int
 
     def holding(self, start: str, same: Callable[[str], bool]) -> Sequence[int]:
-        """Positions of messages with a word that begins with `start` and passes the test, in any order, each once."""
+        """Positions of messages with a word that begins with `start` and passes the test, each once.
+
+        In any order; of more than `MOST_PLACES` only the newest.
+        """
         ...
 
     def texts(self, positions: Sequence[int]) -> list[str]:
@@ -118,7 +121,8 @@ def _by_words(asked: Sequence[str], thread: Words) -> dict[int, float]:
     scores = _add({}, _rarest(places, MOST_PLACES), thread.size)
     if not scores:
         return scores
-    more = _feedback(_lifted(scores, spoken), set(asked), thread)
+    told = sum(weight for weight, positions in places if positions)
+    more = _feedback(_lifted(scores, spoken), set(asked), told, thread)
     return _lifted(_add(scores, _rarest(more, MOST_PLACES // 2), thread.size), spoken)
 
 
@@ -162,7 +166,7 @@ def _add(out: dict[int, float], places: Places, size: int) -> dict[int, float]:
     return out
 
 
-def _feedback(scores: Mapping[int, float], asked: set[str], thread: Words) -> Places:
+def _feedback(scores: Mapping[int, float], asked: set[str], weight_of_question: float, thread: Words) -> Places:
     """Words that the best messages share beyond the question's, with their weights and where they stand."""
     best = [p for _, p in nlargest(FEEDBACK_MESSAGES, ((s, p) for p, s in scores.items()))]
     total = sum(scores[p] for p in best)
@@ -184,9 +188,9 @@ def _feedback(scores: Mapping[int, float], asked: set[str], thread: Words) -> Pl
             tried.append((weight * log(1 + thread.size / len(positions)), positions))
         if len(tried) == FEEDBACK_TRIED:
             break
-    tried.sort(key=lambda found: -found[0])
-    most = tried[0][0] if tried else 1.0
-    return [(FEEDBACK_WEIGHT * weight / most, positions) for weight, positions in tried[:FEEDBACK_WORDS]]
+    tried = sorted(tried, key=lambda found: -found[0])[:FEEDBACK_WORDS]
+    scale = FEEDBACK_WEIGHT * weight_of_question / sum(weight for weight, _ in tried) if tried else 0.0
+    return [(scale * weight, positions) for weight, positions in tried]
 
 
 class WordList:
@@ -218,7 +222,7 @@ class WordList:
             if same(self._sorted[at]):
                 found.update(self._places[self._sorted[at]])
             at += 1
-        return list(found)
+        return sorted(found, reverse=True)[:MOST_PLACES]
 
     def texts(self, positions: Sequence[int]) -> list[str]:
         """What the messages at some positions say."""

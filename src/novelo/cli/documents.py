@@ -18,6 +18,7 @@ from novelo.words import CJK, WORD, query_stems, words
 
 if TYPE_CHECKING:
     import rich.progress
+    from rich.console import Console
     from rich.text import Text
 
     import novelo
@@ -161,13 +162,12 @@ def show(
         found = memory.documents(collection, owner, embedder=None).show(source)
     if as_json:
         return print_json(found)
-    from rich.padding import Padding
     from rich.text import Text
 
     out = console()
     for number, passage in enumerate(found, 1):
         out.print(Text.assemble((f"{number:>3}  ", "dim"), (_heading(passage), "bold")))
-        out.print(Padding(Text(passage["text"]), (0, 0, 0, 5), expand=False))
+        _print_indented(out, Text(passage["text"]), 5)
 
 
 @docs.command()
@@ -247,7 +247,6 @@ def _source_facts(source: Any) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------------ passages
 def print_passages(found: list[dict[str, Any]], question: str, full: bool = False) -> None:
     """What a search found, for people: score, headings and source, and the text with the words of the question."""
-    from rich.padding import Padding
     from rich.text import Text
 
     out = console()
@@ -255,9 +254,18 @@ def print_passages(found: list[dict[str, Any]], question: str, full: bool = Fals
         page = f" p. {passage['page']}" if passage.get("page") else ""
         head = Text.assemble((f"{number:>2}  ", "dim"), (f"{passage['score']:6.2f}  ", "cyan"))
         head.append(_heading(passage) or passage["source"], "bold")
-        out.print(head.append(f"  {passage['source']}{page}", "dim"))
+        out.print(head.append(f"  {passage['source']}{page}", "dim"), soft_wrap=True)
         text = highlighted(passage["text"], question, len(passage["text"]) if full else SHOWN)
-        out.print(Padding(text, (0, 0, 0, 4), expand=False))
+        _print_indented(out, text, 4)
+
+
+def _print_indented(out: Console, text: Text, places: int) -> None:
+    """Lines behind a margin; where no terminal shows them they are as long as they were written."""
+    lines = text.wrap(out, max(20, out.width - places)) if out.is_terminal else text.split("\n", allow_blank=True)
+    for line in lines:
+        line.rstrip()
+        line.pad_left(places if line.plain else 0)
+        out.print(line, soft_wrap=True)
 
 
 def highlighted(text: str, question: str, most: int) -> Text:

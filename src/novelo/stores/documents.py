@@ -21,7 +21,7 @@ import msgspec
 
 from novelo.errors import IndexMismatch
 
-MATCHES = 12_000  # postings that one search reads, about; words that most chunks have are left for the second step
+MATCHES = 8_000  # postings that one search reads, about; words that most chunks have are left for the second step
 SCORED = 300  # best ones of a search that are scored exactly
 K1, B = 1.2, 0.75  # of BM25 (Robertson and Zaragoza, "The Probabilistic Relevance Framework", 2009)
 HEADS = 1.0  # how much a word of a title or heading counts, against one of the text

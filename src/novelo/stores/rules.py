@@ -15,7 +15,7 @@ from novelo.stores.base import Job, Lease, NewEntry, ThreadRow
 MAX_NAME = 1000  # characters of an owner or thread id
 KEY_BYTES = 16
 
-LATE_S = 900.0  # after how long a job that nobody tries any more is taken up again, once it is asked for anew
+RETAKEN_S = 900.0  # after how long a job that nobody tries any more is taken up again, once it is asked for anew
 LATE_S = 31.0  # how old a caller's moment may be when it is looked at: a writer waits up to 30 s for others
 MAX_TOKENS = 1 << 40  # of one message: sums of them stay within 64 bits
 STATUSES = ("active", "closed")

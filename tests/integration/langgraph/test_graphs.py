@@ -144,6 +144,16 @@ def test_the_same_question_in_another_thread_stays_ambiguous():
     assert state["standalone_question"] == "E se eu tiver pago com Pix?" == shelf.asked[-1]
 
 
+def test_a_request_for_more_uses_the_passages_of_the_turn_before():
+    """A bare "explique melhor" costs one call, rewrites and searches nothing, and has the former passages before it."""
+    model, shelf = chat("Em até 5 dias [1].", "Cinco dias úteis [1]."), Words()
+    graph = create_conversational_rag_graph(model, shelf, 4, InMemorySaver())
+    before = say(graph, "Fui cobrado em duplicidade, e a cobrança?")["docs"]
+    state = say(graph, "Explique melhor, por favor")
+    assert state["docs"] == before and len(shelf.asked) == 1 and len(model.seen) == 2
+    assert "> Cobrança em duplicidade" in model.seen[1][-1].text
+
+
 def test_nothing_found_is_said_in_the_users_language():
     """Where no document and no word before supports an answer no model is asked."""
     model = chat()

@@ -13,19 +13,19 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
+from novelo._again import says_more
 from novelo.asking import ModelReply, ModelRequest
 from novelo.context import compose
 from novelo.errors import InvalidMessage, InvalidSpec
 from novelo.integrations.langgraph._chat import Asked, provider_of, read_answer
 from novelo.models.base import adrive, drive
-from novelo.retrieval import Answered, Condensed, Passage, answer, condense, fuse, passages_text
+from novelo.retrieval import Answered, Condensed, Passage, answer, condense, fuse, passage_of, passages_text
 
 CHAT_PROMPT = ChatPromptTemplate([MessagesPlaceholder("history"), ("human", "{question}")])
 Searched = list[list[Passage]]
@@ -98,8 +98,9 @@ def create_conversational_rag_graph(
 
     The standalone question and the user's own words are both searched. The answer is made from the original question,
     the history and the passages, which go with this call and into no message; where nothing supports an answer no model
-    is asked. `standalone_question` and `docs` in the state are those of the newest question: look at them first when an
-    answer is wrong. The answer's `response_metadata["sources"]` names what it cites.
+    is asked. "explique melhor", "e o segundo?" are answered from the passages of the turn before. `standalone_question`
+    and `docs` in the state are those of the newest question: look at them first when an answer is wrong. The answer's
+    `response_metadata["sources"]` names what it cites.
 
     Args:
         llm: a chat model.
@@ -120,6 +121,8 @@ def create_conversational_rag_graph(
 
     def condensing(state: dict[str, Any]) -> Any:
         history, asked = _split(state["messages"])
+        if again(state):  # its passages are used again: nothing is rewritten, nothing searched
+            return condense(history, asked, policy=chosen, ask=False)
         return condense(history, asked, policy=chosen, alone=alone)
 
     def condensed(found: Condensed) -> dict[str, Any]:
@@ -136,10 +139,17 @@ def create_conversational_rag_graph(
         given = state.get("queries") or [state.get("standalone_question") or asked, asked]
         return list(dict.fromkeys(q for q in given if q))
 
+    def again(state: dict[str, Any]) -> bool:
+        return bool(state.get("docs")) and says_more(_split(state["messages"])[1].text)
+
     def retrieve(state: dict[str, Any], config: RunnableConfig) -> dict[str, Any]:
+        if again(state):
+            return {"docs": state["docs"]}
         return {"docs": fuse([_passages(_search(retriever, q, config)) for q in queries(state)])}
 
     async def aretrieve(state: dict[str, Any], config: RunnableConfig) -> dict[str, Any]:
+        if again(state):
+            return {"docs": state["docs"]}
         return {"docs": fuse([_passages(await _asearch(retriever, q, config)) for q in queries(state)])}
 
     def answering(state: dict[str, Any]) -> Any:
@@ -270,22 +280,4 @@ async def _asearch(retriever: Any, query: str, config: RunnableConfig) -> Any:
 
 def _passages(documents: Any) -> list[Passage]:
     """Documents as passages: data only, so that any checkpointer can keep them."""
-    return [_passage(found) for found in documents]
-
-
-def _passage(found: Any) -> Passage:
-    if isinstance(found, str):
-        return {"text": found}
-    if not isinstance(found, Document):
-        return dict(found)
-    told = {**found.metadata}
-    out: Passage = {"text": found.page_content}
-    for name, also in (
-        ("source", ("source", "file_path", "url")),
-        ("title", ("title",)),
-        ("score", ("score", "relevance_score")),
-    ):
-        value = next((told[k] for k in also if told.get(k) is not None), None)
-        if value is not None:
-            out[name] = float(value) if name == "score" else str(value)
-    return out
+    return [passage_of(found) for found in documents]

@@ -8,7 +8,7 @@ import msgspec
 
 from novelo.stores.base import PARKED, VECTOR_REACH, Base, Job, Lease, ThreadRow, Work
 from novelo.stores.reference.kept import Kept, KeptThreads
-from novelo.stores.rules import LATE_S, free_job
+from novelo.stores.rules import RETAKEN_S, free_job
 from novelo.summaries import Summary, inherited
 from novelo.usage import Call
 
@@ -100,7 +100,7 @@ class KeptBackground(KeptThreads):
             row = kept.row
             kept.work[work.kind] = Job(row.key, work.kind, work.due, 1, 0, work.spec, "", row.owner, row.thread_id)
             return
-        due = work.due if not old.tries else now + LATE_S if old.parked else max(old.due, work.due)
+        due = work.due if not old.tries else now + RETAKEN_S if old.parked else max(old.due, work.due)
         kept.work[work.kind] = replace(old, generation=old.generation + 1, spec=work.spec, due=due)
 
     def claim(

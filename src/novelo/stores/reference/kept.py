@@ -197,15 +197,16 @@ class KeptThreads:
             ]
         return Found(sorted(rows, key=lambda row: (row.updated, row.key), reverse=True)[:limit])
 
-    def holding(self, thread: ThreadRow, start: str, same: Callable[[str], bool], before: int) -> list[int]:
+    def holding(self, thread: ThreadRow, start: str, same: Callable[[str], bool], before: int, limit: int) -> list[int]:
         """Positions of visible messages below one that hold a word, or a kin of it."""
         with self._lock:
-            return [
+            found = [
                 position
-                for position in range(min(before, thread.head))
+                for position in range(min(before, thread.head) - 1, -1, -1)
                 if any(w.startswith(start) and same(w) for w in self._words(thread, position))
                 and not self._entry(thread, position).hidden
             ]
+            return found[:limit]
 
     def _words(self, thread: ThreadRow, position: int) -> set[str]:
         return set(self._holder(thread, position).words.get(position, "").split())

@@ -11,7 +11,7 @@ import msgspec
 
 from novelo.errors import StorageCorrupt
 from novelo.stores.base import PARKED, Base, Job, Lease, ThreadRow, Work
-from novelo.stores.rules import LATE_S, free_job, storable
+from novelo.stores.rules import RETAKEN_S, free_job, storable
 from novelo.stores.sqlite.facts import Q, read_call, spent_of, thread_row
 from novelo.stores.sqlite.reading import Reading
 from novelo.stores.sqlite.rows import over, sealed, unsealed
@@ -151,7 +151,7 @@ class Background(Reading):
                 self._ask(db, key, work, now)
 
     def _ask(self, db: apsw.Connection, key: bytes, work: Work, now: float) -> None:
-        db.execute(Q["ask_work"], (key, work.kind, work.due, work.spec, now + LATE_S))
+        db.execute(Q["ask_work"], (key, work.kind, work.due, work.spec, now + RETAKEN_S))
 
     def claim(
         self, lease: Lease, limit: int = 1, key: bytes | None = None, kinds: Collection[str] | None = None

@@ -46,7 +46,8 @@ class Index:
         values = (f"{self._owner_word(owner)} {words}", key, position)
         db.execute(Q["index_entry"], values)
         if not db.changes():
-            db.execute(Q["number_thread"], (key,))
+            number = next(iter(db.execute(Q["next_number"])))[0]
+            db.execute(Q["number_thread"], (key, number))
             db.execute(Q["index_entry"], values)
         if next(iter(db.execute(Q["waiting"])))[0] >= WAITING:
             self.take_in(db)
@@ -103,18 +104,18 @@ class Index:
         return list(islice(filter(same, islice(found, MOST_LOOKED_AT)), MOST_KIN))
 
     def positions(
-        self, db: apsw.Connection, start: str, same: Callable[[str], bool], key: bytes, low: int, high: int
+        self, db: apsw.Connection, start: str, same: Callable[[str], bool], key: bytes, within: range, limit: int
     ) -> list[int]:
-        """Positions of a thread's own messages, from one to below another, with a word that begins so and passes."""
+        """Positions of a thread's own messages in a range, the newest, with a word that begins so and passes a test."""
         rows = _rows_of(db, key)
-        first, last = rows.start + low, min(rows.start + high, rows.stop)
+        first, last = rows.start + within.start, min(rows.start + within.stop, rows.stop)
         out = []
         for text, _, position in db.execute(Q["waiting_between"], (first, last)):
             if start in text and any(word.startswith(start) and same(word) for word in text.split()):
                 out.append(position)
         words = self.kin(db, start, same)
         if words:
-            found = db.execute(Q["rows_of_words"], (_quoted(words, "OR"), first, last))
+            found = db.execute(Q["rows_of_words"], (_quoted(words, "OR"), first, last, limit))
             out += [row[0] - rows.start for row in found]
         return out
 

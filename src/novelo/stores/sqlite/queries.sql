@@ -94,7 +94,11 @@ DELETE FROM search_new WHERE row = ?1;
 
 -- number_thread --
 -- A thread's first message is found by its words.
-INSERT INTO indexed (thread) VALUES (?1);
+INSERT INTO indexed (thread, number) VALUES (?1, ?2);
+
+-- next_number --
+-- A number that no thread had before.
+INSERT INTO meta VALUES ('threads indexed', 1) ON CONFLICT (name) DO UPDATE SET value = value + 1 RETURNING value;
 
 -- thread_number --
 -- Which rows of the index are a thread's.
@@ -294,8 +298,8 @@ SELECT thread, position, rank FROM search WHERE search MATCH ?1 AND rowid >= ?2 
 SELECT term FROM search_words WHERE term >= ?1 AND term < ?2;
 
 -- rows_of_words --
--- Where words stand, in a range of rows.
-SELECT rowid FROM search WHERE search MATCH ?1 AND rowid >= ?2 AND rowid < ?3;
+-- Where words stand, in a range of rows: the last ones.
+SELECT rowid FROM search WHERE search MATCH ?1 AND rowid >= ?2 AND rowid < ?3 ORDER BY rowid DESC LIMIT ?4;
 
 -- embedded --
 -- Entries that have a vector of a model, or need none.

@@ -21,18 +21,19 @@ from novelo.stores.sqlite.walk import shown_below
 class Recalled(Background):
     """Finding older entries again, in the SQLite store."""
 
-    def holding(self, thread: ThreadRow, start: str, same: Callable[[str], bool], before: int) -> list[int]:
+    def holding(self, thread: ThreadRow, start: str, same: Callable[[str], bool], before: int, limit: int) -> list[int]:
         """Positions of visible messages below one that hold a word, or a kin of it."""
         if not storable(start):
             return []
         with self.database.reading() as db:
             out: list[int] = []
             for key, low, high in self._segments(db, thread):
-                out += self.index.positions(db, start, same, key, low, min(high, before))
+                if len(out) < limit:
+                    out += self.index.positions(db, start, same, key, range(low, min(high, before)), limit - len(out))
             if not thread.hidden or not out:
-                return out
+                return out[:limit]
             shown = list(shown_below(db, thread, before))
-        return [p for p in out if any(low <= p < high for low, high in shown)]
+        return [p for p in out if any(low <= p < high for low, high in shown)][:limit]
 
     # ------------------------------------------------------------------------------------------ vectors of messages
     def unembedded(self, thread: ThreadRow, model: str, limit: int) -> list[int]:

@@ -235,8 +235,9 @@ CREATE INDEX chunk_vectors_by_collection ON chunk_vectors (collection);
 -- Counts only; the thread, or collection, is named by its key.
 CREATE TABLE erasures (number INTEGER PRIMARY KEY, thread BLOB NOT NULL, erased REAL NOT NULL, rows TEXT NOT NULL);
 
--- Which rows of the search index are a thread's: number * 2^20 and what follows. A number is never used twice.
-CREATE TABLE indexed (number INTEGER PRIMARY KEY AUTOINCREMENT, thread BLOB NOT NULL UNIQUE);
+-- Which rows of the search index are a thread's: number * 2^20 and what follows. Numbers are counted in meta, and none is
+-- used twice.
+CREATE TABLE indexed (thread BLOB PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;
 
 -- rowid: the thread's number * 2^20 + the position. words: a word for the owner, then the folded text (index.py); whole
 -- words only are asked for.
@@ -250,11 +251,11 @@ CREATE VIRTUAL TABLE search_words USING fts5vocab (search, row);
 CREATE TABLE search_new (row INTEGER PRIMARY KEY, words TEXT NOT NULL, thread BLOB NOT NULL, position INTEGER NOT NULL);
 
 -- What messages are found by in their meaning, made by a job; vector: 16-bit floats, or nothing where there is nothing to be
--- found by. position: an index over the three columns is read without the vectors.
+-- found by.
 CREATE TABLE vectors (
-  thread BLOB NOT NULL, model TEXT NOT NULL, position INTEGER NOT NULL, vector BLOB NOT NULL
-);
-CREATE UNIQUE INDEX vectors_by_place ON vectors (thread, model, position);
+  thread BLOB NOT NULL, model TEXT NOT NULL, position INTEGER NOT NULL, vector BLOB NOT NULL,
+  PRIMARY KEY (thread, model, position)
+) WITHOUT ROWID;
 
 -- Words of a chunk's headings and of its text, each with the number of its collection before it (documents.py), so that
 -- a search passes over no other collection's rows, and frequencies are those of one collection.

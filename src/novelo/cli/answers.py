@@ -1,0 +1,65 @@
+"""`novelo chat --docs`: the documents of a chat, what was searched, and the sources under an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import novelo
+from novelo.cli.common import say
+from novelo.cli.documents import BAD, Telling
+from novelo.cli.words import decided, word
+from novelo.context import Retrieved
+from novelo.context.manifest import Manifest, searched
+from novelo.documents import Documents
+from novelo.passages import place_of
+from novelo.retrieval import Answered
+
+SHOWN = 0.1  # weight of a query that is shown while the answer is awaited
+
+
+def opened(memory: novelo.Memory, paths: Sequence[Path], collection: str, owner: str, lang: str) -> Documents:
+    """The collection of a chat, with what is new in these paths; vectors are made behind the chat.
+
+    Raises:
+        InvalidSpec: a path is not there.
+    """
+    for path in paths:
+        if not path.exists():
+            raise novelo.InvalidSpec(f"--docs {path}: there is no such file or folder")
+    docs = memory.documents(collection, owner)
+    if paths:
+        with Telling("reading", "files") as told:
+            done = docs.ingest(paths, told)
+        counts = {name: len(getattr(done, name)) for name in ("added", "changed", "same", "removed")}
+        say(word("read", lang, seconds=f"{done.seconds:.1f}", **counts))
+        for name, what in list(done.bad.items())[:BAD]:
+            say(word("not_read", lang, path=name, what=what))
+    row = docs.row
+    say(word("documents", lang, sources=row.sources if row else 0, passages=row.chunks if row else 0))
+    return docs
+
+
+def tell_query(retrieved: Retrieved, lang: str) -> None:
+    """What is searched for a question, and why; on stderr, as talk. `/context` shows the weak queries too."""
+    say(word("question", lang, decision=decided(retrieved.decision, lang)))
+    for text, weight in retrieved.queries:
+        if weight >= SHOWN:
+            say(word("searched", lang, query=" ".join(text.split())) + ("" if weight == 1 else f" (× {weight:g})"))
+
+
+def print_sources(found: Answered, lang: str) -> None:
+    """The sources under an answer, by the numbers that it names them with."""
+    if not found.sources:
+        return
+    print(word("sources", lang))
+    for number, passage in enumerate(found.passages, 1):
+        if any(passage is one or passage == one for one in found.sources):
+            print(f"  [{number}] {place_of(passage) or word('untitled', lang)}")
+
+
+def last_searched(thread: novelo.Thread) -> list[str]:
+    """What was searched for the newest turn and found, a line each; nothing if that was no search."""
+    newest = next(iter(thread.turns(1)), None)
+    manifest: Manifest | None = None if newest is None else thread.memory.unpack_manifest(newest.manifest)
+    return [] if manifest is None or manifest.retrieved is None else searched(manifest)

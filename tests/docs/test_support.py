@@ -1,0 +1,122 @@
+"""The support conversation and the FAQs that it runs on, as a user would run them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FAQ = ROOT / "examples" / "faq"
+TWINS = ("orders", "payments", "charges", "delivery", "returns", "account", "privacy")
+PT = ("pedidos", "pagamentos", "cobrancas", "entregas", "trocas", "conta", "privacidade")
+# What each language's run must say: the double charge, with Pix, the period again; alone the paused account; nothing.
+SAID = {
+    "pt": [
+        "em duplicidade é de 5 dias úteis",
+        "volta para a mesma conta",
+        "em duplicidade é de 5 dias úteis",
+        "Posso pausar a minha conta?",
+        "Não encontrei isso nos documentos.",
+    ],
+    "en": [
+        "refund of a double charge is 5 working days",
+        "goes back to the same account",
+        "refund of a double charge is 5 working days",
+        "Can I pause my account?",
+        "I did not find this in the documents.",
+    ],
+    "zh": [
+        "退款期限是 5 个工作日",
+        "退款会回到付款时的同一个账户",
+        "退款期限是 5 个工作日",
+        "可以暂停我的账户吗?",
+        "在文档中没有找到相关内容。",
+    ],
+}
+SOURCE = {"pt": "(cobrancas.md)", "en": "(charges.md)", "zh": "(charges.md)"}
+QUESTIONS = {
+    "pt": "Fui cobrado duas vezes. Quanto tempo até o reembolso?\n\nE se eu tiver pago com Pix?\n",
+    "en": "I was charged twice. How long until the refund?\n\nAnd if I paid with Pix?\n",
+    "zh": "我被重复扣款了,退款要多久?\n\n如果是用 Pix 付的呢?\n",
+}
+MORE = {"pt": "explique melhor\nsair\nnunca\n", "en": "more details\nexit\nnever\n", "zh": "说详细一点\nexit\n"}
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A program in a process of its own, in an empty folder."""
+
+    def started(*arguments, given=""):
+        env = {k: v for k, v in os.environ.items() if k not in ("OPENAI_API_KEY", "MODEL", "MODEL_NAME")}
+        env |= {"NOVELO_HOME": str(tmp_path), "LANG": "C.UTF-8", "PYTHONIOENCODING": "utf-8"}
+        command = [sys.executable, *arguments]
+        return subprocess.run(
+            command, input=given, capture_output=True, text=True, env=env, cwd=tmp_path, timeout=120, encoding="utf-8"
+        )
+
+    return started
+
+
+def headings(path):
+    """The questions of one file."""
+    return re.findall(r"^## (.+)$", path.read_text("utf-8"), re.MULTILINE)
+
+
+def test_the_three_faqs_have_the_same_entries():
+    """Twins have the same files with as many entries, at least forty, each with a text of its own."""
+    for pt, twin in zip(PT, TWINS, strict=True):
+        counts = {len(headings(FAQ / language / f"{name}.md")) for language, name in
+                  (("pt", pt), ("en", twin), ("zh", twin))}  # fmt: skip
+        assert len(counts) == 1
+    for language in SAID:
+        entries = [h for path in sorted((FAQ / language).glob("*.md")) for h in headings(path)]
+        assert len(entries) == len(set(entries)) >= 40
+
+
+@pytest.mark.parametrize("language", SAID)
+def test_the_support_conversation(run, language):
+    """Three questions in one thread find the double charge; alone the second one finds something else."""
+    done = run(str(ROOT / "examples" / "support.py"), language)
+    assert done.returncode == 0, done.stderr
+    at = 0
+    for text in SAID[language]:
+        assert text in done.stdout[at:], f"{text!r} is not in what follows of:\n{done.stdout}"
+        at = done.stdout.index(text, at) + len(text)
+    assert "calls: {'reply': 4}" in done.stdout
+    if language == "pt":  # once is enough: it takes seconds
+        again = run(str(ROOT / "examples" / "support.py"), language)
+        assert "0 files read, 7 unchanged" in again.stdout
+
+
+@pytest.mark.parametrize("language", SAID)
+def test_a_chat_over_a_folder(run, language):
+    """Documents are read once, the query is shown, sources stand under the answer, and the next session goes on."""
+    options = ("-m", "novelo", "chat", "--thread", "t1", "--lang", language, "--docs", str(FAQ / language))
+    first = run(*options, "--show-query", given=QUESTIONS[language] + "/context\n/docs\n" + "exit\n")
+    assert first.returncode == 0, first.stderr
+    assert SAID[language][0] in first.stdout and SAID[language][1] in first.stdout
+    assert "\n  [1] " in first.stdout and SOURCE[language] in first.stdout
+    asked = QUESTIONS[language].splitlines()
+    assert asked[2] in first.stderr and "× 0.3" in first.stderr  # the query, and what it leans on
+    assert "question: carried" in first.stdout and "support" in first.stdout
+    second = run(*options, given=MORE[language])
+    assert "0" in second.stderr.splitlines()[0] and "7" in second.stderr.splitlines()[0]
+    assert SAID[language][0] in second.stdout and "never" not in second.stdout and "nunca" not in second.stdout
+    shown = json.loads(run("-m", "novelo", "show", "t1", "--json").stdout)
+    assert [e["role"] for e in shown] == ["user", "assistant"] * 3
+    manifest = json.loads(run("-m", "novelo", "context", "t1", "--turn", "2", "--json").stdout)["manifest"]
+    assert manifest["retrieved"]["queries"][0] == [asked[2], 1.0] and manifest["passages"][0]["section"]
+    assert "> " not in "".join(e["message"]["content"] for e in shown)
+
+
+def test_a_chat_needs_documents_that_are_there(run):
+    """A path that is not there is misuse, told in one line; /docs without documents says how to get them."""
+    done = run("-m", "novelo", "chat", "--docs", "nowhere")
+    assert done.returncode == 2 and "nowhere" in done.stderr and "Traceback" not in done.stderr
+    assert "--docs" in run("-m", "novelo", "chat", "--lang", "en", given="/docs\nexit\n").stderr
