@@ -233,7 +233,7 @@ def test_all_cases_from_the_field():
 
 # ------------------------------------------------------------------------------------------------ with a search
 SHELF = [
-    "Devolução de tênis: o valor de uma compra com Pix volta à conta em um dia.",
+    "Devolução de tênis: o que foi pago com Pix volta à conta em um dia.",
     "Assinatura de revista: pagamento com Pix todo mês.",
     "Estacionamento: aceita Pix na saída.",
     "故宫的面积约七十二万平方米。", "西湖的面积约六平方公里。", "颐和园的面积约三平方公里。",
