@@ -86,8 +86,7 @@ class _Walk:
             self.out.block("```\n" + node.get_text().strip("\n") + "\n```", whole=True, raw=True)
         elif name == "table" and node.find("table") is None:
             self._flush()
-            rows = [[cell.get_text(" ") for cell in row.find_all(["td", "th"])] for row in node.find_all("tr")]
-            text, head = table_text(rows)
+            text, head = table_text(_rows(node))
             self.out.block(text, whole=True, head=head, raw=True)
         elif name in ("ul", "ol") and node.find(["table", "pre", *_HEADINGS]) is None:
             self._flush()
@@ -104,6 +103,23 @@ class _Walk:
     def _flush(self) -> None:
         text, self._held = "".join(self._held), []
         self.out.block(text)
+
+
+def _rows(table: Tag) -> list[list[str]]:
+    """The cells of a table, row by row.
+
+    Rows and cells need no end in HTML, and the parser puts the next one into one that has none: a cell ends where the
+    next begins. So each text is read once.
+    """
+    rows: list[list[list[str]]] = []
+    for node in table.descendants:
+        if isinstance(node, Tag) and node.name == "tr":
+            rows.append([])
+        elif isinstance(node, Tag) and node.name in ("td", "th") and rows:
+            rows[-1].append([])
+        elif type(node) is NavigableString and rows and rows[-1]:  # no comment, no script
+            rows[-1][-1].append(str(node))
+    return [[" ".join(texts) for texts in row] for row in rows]
 
 
 def _items(node: Tag, depth: int) -> list[str]:
