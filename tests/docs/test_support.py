@@ -134,7 +134,7 @@ def test_a_chat_says_how_to_come_back(run, tmp_path):
     (tmp_path / "guia.md").write_text("# Guia\nO prazo é de dez dias.\n", "utf-8")
     command = ("-m", "novelo", "chat", "-d", "a b.db", "--owner", "shop", "--thread", "t1", "--lang", "zh")
     left = run(*command, "--docs", "guia.md", given="退出\n never\n").stderr
-    assert "1 个段落还没有向量" in left and "never" not in left
+    assert "尚无向量的段落:1" in left and "never" not in left
     told = shlex.split(left.strip().splitlines()[-1].partition("novelo ")[2])
     assert told == ["chat", "--thread", "t1", "--owner", "shop", "-d", "a b.db", "-C", "default"]
     again = run("-m", "novelo", *told, "--lang", "zh", given="/docs\n")
