@@ -8,9 +8,13 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+
+import novelo
+from novelo.cli.answers import opened
 
 ROOT = Path(__file__).resolve().parents[2]
 FAQ = ROOT / "examples" / "faq"
@@ -130,11 +134,23 @@ def test_a_chat_says_how_to_come_back(run, tmp_path):
     (tmp_path / "guia.md").write_text("# Guia\nO prazo é de dez dias.\n", "utf-8")
     command = ("-m", "novelo", "chat", "-d", "a b.db", "--owner", "shop", "--thread", "t1", "--lang", "zh")
     left = run(*command, "--docs", "guia.md", given="退出\n never\n").stderr
-    assert "1 个段落还没有向量" in left and "never" not in left
+    assert "尚无向量的段落:1" in left and "never" not in left
     told = shlex.split(left.strip().splitlines()[-1].partition("novelo ")[2])
     assert told == ["chat", "--thread", "t1", "--owner", "shop", "-d", "a b.db", "-C", "default"]
     again = run("-m", "novelo", *told, "--lang", "zh", given="/docs\n")
     assert again.returncode == 0 and "guia.md" in again.stdout
+
+
+def test_a_chat_makes_the_vectors_that_its_collection_lacks(tmp_path):
+    """Behind a chat that names a collection and no files they are made too, while it lasts."""
+    with novelo.open(f"sqlite:///{tmp_path}/chat.db") as memory:
+        memory.documents("faq").add(["O prazo é de dez dias."], vectors="later")
+        assert memory.documents("faq").row.vectors == 0
+        docs = opened(memory, (), "faq", "", "pt")
+        deadline = time.monotonic() + 60
+        while not docs.row.vectors and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert docs.row.vectors == 1
 
 
 def test_a_language_without_a_talk_is_told(run):

@@ -43,6 +43,8 @@ def opened(memory: novelo.Memory, paths: Sequence[Path], collection: str, owner:
     say(word("documents", lang, sources=row.sources if row else 0, passages=row.chunks if row else 0))
     if row and docs.embedder is not None and (left := row.chunks - row.vectors) > 0:
         say(word("by_words", lang, count=left))
+        if not paths:  # else they are made since the files were read
+            memory.indexes.embed_behind(docs)
     return docs
 
 

@@ -265,7 +265,8 @@ class Chat:
 
 def chat(
     model: Annotated[
-        str | None, typer.Option("-m", "--model", help="offline, openai:NAME, or langchain:PROVIDER:NAME.")
+        str | None,
+        typer.Option("-m", "--model", help="offline, openai:NAME, langchain:PROVIDER:NAME, local, or local:FILE.gguf."),
     ] = None,
     system: Annotated[str | None, typer.Option("-s", "--system", help="The system prompt.")] = None,
     last: Annotated[bool, typer.Option("-c", "--continue", help="Go on with the last thread.")] = False,
@@ -290,7 +291,7 @@ def chat(
     ] = None,
     show_query: Annotated[bool, typer.Option("--show-query", help="Show what is searched for each question.")] = False,
 ) -> None:
-    """Chat in the terminal; everything is kept, and the next session goes on where this one ended.
+    """Chat in the terminal; everything is kept, and with -c the next session goes on where this one ended.
 
     Without -m the model is MODEL_NAME when OPENAI_API_KEY is set (.env is read), else the built-in offline one, which
     needs no network and only quotes. Lines from a pipe are asked one by one.

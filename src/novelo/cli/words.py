@@ -56,9 +56,9 @@ WORDS: dict[str, dict[str, str]] = {
         "zh": "回答来自 {sources} 个来源、{passages} 个段落。",
     },
     "by_words": {
-        "en": "{count} passages have no vector yet: until it is made they are found by their words alone.",
-        "pt": "{count} passagens ainda sem vetor: até que fique pronto, são achadas só pelas palavras.",
-        "zh": "{count} 个段落还没有向量:完成之前只按词语检索。",
+        "en": "Passages still without a vector: {count}. Until they have one, their words alone find them.",
+        "pt": "Passagens ainda sem vetor: {count}. Até lá, são achadas só pelas palavras.",
+        "zh": "尚无向量的段落:{count}。完成之前只按词语检索。",
     },
     "question": {"en": "[question: {decision}]", "pt": "[pergunta: {decision}]", "zh": "[问题:{decision}]"},
     "searched": {"en": "[searched] {query}", "pt": "[buscado] {query}", "zh": "[检索] {query}"},
