@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Documents", "Ingested", "Progress"]
 
-EMBED_CHUNKS = 16  # that are embedded between two writes; a killed process loses no more
+EMBED_CHUNKS = 8  # that are embedded between two writes; a killed process loses no more
 ASKED_AS = "queries: expected a text, a list of texts, or a list of (text, weight from 0 up)"
 ASKED = 4000  # characters of a question that are searched for
 ASKED_WORDS = 64  # different words of it
