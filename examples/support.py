@@ -55,9 +55,12 @@ def ask(thread: novelo.Thread, question: str, model, documents) -> None:
 
 
 def main(language: str = "pt") -> None:
+    if language not in TALKS:
+        sys.exit(f"no talk in {language!r}: expected one of {', '.join(TALKS)}")
     model = model_named(os.environ.get("MODEL", "offline"))
     with novelo.open("sqlite:///support.db", policy="window:10turns + redact:secrets,cards", worker="off") as memory:
-        documents = memory.documents(f"faq-{language}")
+        documents = memory.documents(f"faq-{language}", owner="shop")
+        print("Reading the documents; their vectors are made the first time, in some seconds.", file=sys.stderr)
         read = documents.ingest([FAQ / language], vectors="now" if documents.embedder else "later")
         print(f"{len(read.added)} files read, {len(read.same)} unchanged, {documents.row.chunks} passages")
         first = memory.thread(f"{language}-case-1", owner="shop")

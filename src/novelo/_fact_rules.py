@@ -220,6 +220,7 @@ RULES: tuple[Rule, ...] = (
 OPENERS = {")": "(", "）": "（", "]": "[", "”": "“", "»": "«", "」": "「", "》": "《"}
 TRAILING = ".,;:!?'\"’”)]}>…，。；：！？、）】」』*_~-"
 CLAUSE = re.compile(rf"(?:[^{_STOP}]|[.!?;](?=[^\s{_STOP}\"'”’)]))*+")
+LEAD = re.compile(r"[\s\"'“«*•-]*")  # before the first word of a clause; also what counts as a blank, as U+001F does
 HEAD = re.compile(
     rf"(?:[.,:](?!\w)|[!?;\n\r。！？；，：(（])|{_S}(?:e|y|and|mas|but|pero|so|então|que|porque|because|that){_S}", re.I
 )

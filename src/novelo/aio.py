@@ -24,6 +24,7 @@ import anyio.to_thread
 from novelo.answering import Search, advanced, answering, chosen, ranked, rewriter, searched, texts
 from novelo.asking import ModelRequest
 from novelo.context import Retrieved
+from novelo.ingesting import Ingested
 from novelo.memory import Memory
 from novelo.messages import Message
 from novelo.models.base import acomplete, astream
@@ -127,17 +128,28 @@ class AsyncMemory(_Awaited):
 class AsyncDocuments(_Awaited):
     """`Documents`, awaited; files are read and passages embedded on a worker thread."""
 
+    async def ingest(self, paths: Any, progress: Any = None, **more: Any) -> Ingested:
+        """Read files and folders in; a cancellation ends it behind the file at hand."""
+        done: Ingested = await _until_cancelled(self._inner.ingest, paths, progress, **more)
+        return done
+
     async def embed(self, progress: Any = None, *, rebuild: bool = False) -> int:
         """Make the vectors that are missing; a cancellation ends it after the few passages at hand."""
-        stop = threading.Event()
-        call = _Call(self._inner.embed, (progress,), {"rebuild": rebuild, "stop": stop})
-        try:
-            made: int = await anyio.to_thread.run_sync(call.run, abandon_on_cancel=True)
-        except anyio.get_cancelled_exc_class():
-            stop.set()
-            await call.end()
-            raise
+        made: int = await _until_cancelled(self._inner.embed, progress, rebuild=rebuild)
         return made
+
+
+async def _until_cancelled(function: Callable[..., T], *args: Any, **named: Any) -> T:
+    """A long call that can be told to stop, on a worker thread; a cancellation stops it, and waits until it has."""
+    stop = threading.Event()
+    call = _Call(function, args, {**named, "stop": stop})
+    try:
+        result: T = await anyio.to_thread.run_sync(call.run, abandon_on_cancel=True)
+    except anyio.get_cancelled_exc_class():
+        stop.set()
+        await call.end()
+        raise
+    return result
 
 
 class AsyncThread(_Awaited):

@@ -177,11 +177,27 @@ def _condensed(
     if len(said) > LONGEST:
         return Condensed(said, said), Retrieved([(said[:LONGEST], 1.0)], "too long to be rewritten")
     flow = condense(
-        history, said, policy="buffer", counter=turn.thread.memory.counter, alone=options.alone, ask=options.ask
-    )
+        _leant_on(history), said, policy="buffer", counter=turn.thread.memory.counter,
+        alone=options.alone, ask=options.ask,
+    )  # fmt: skip
     made = yield from _metered(turn, flow)
     queries = list(made.weighted) if options.weighted else [(text, 1.0) for text in made.queries]
     return made, Retrieved(queries, made.decision)
+
+
+def _leant_on(history: list[Message]) -> list[Message]:
+    """What a follow-up may lean on: no greetings and their answers, no "explique melhor", no "I did not find this".
+
+    Their words would be searched for, and a question behind a greeting is a first one.
+    """
+    out: list[Message] = []
+    talk = False
+    for message in history:
+        talk = chats(message.text) if message.role == "user" else talk
+        again = message.role == "user" and says_more(message.text)
+        if not (talk or again or message.text.strip() in NOT_FOUND.values()):
+            out.append(message)
+    return out
 
 
 def _metered(turn: LiveTurn, flow: Flow[T]) -> Flow[T]:

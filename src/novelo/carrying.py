@@ -28,9 +28,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from novelo._again import chats, says_more
 from novelo._questions import leans, names
 from novelo.languages import language_of
 from novelo.messages import Message
+from novelo.passages import NOT_FOUND
 from novelo.words import EMPTY, EMPTY_SIGNS, WORD, folded, is_cjk, stems
 
 Query = tuple[str, float]
@@ -73,8 +75,8 @@ def carried(history: Sequence[Message], question: str) -> Carried:
     """
     few = len(dict.fromkeys(_words(question[:READ]))) <= FEW
     share = LEANING if few and leans(question) else NAMING if not few and not leans(question) else 1.0
-    asked = [m.text[:READ] for m in history if m.role == "user" and m.text.strip()][::-1]
-    told = [m.text[:READ] for m in history if m.role == "assistant" and m.text.strip()][: -REPLIES - 1 : -1]
+    asked = [m.text[:READ] for m in history if m.role == "user" and _names_something(m.text)][::-1]
+    told = [m.text[:READ] for m in history if m.role == "assistant" and _tells(m.text)][: -REPLIES - 1 : -1]
     out = [(question, 1.0)]
     for back, text in enumerate(asked):
         first = back == len(asked) - 1
@@ -140,6 +142,16 @@ def unread_first(passages: Iterable[P], history: Sequence[Message], limit: int |
     if limit is None or not any(one is two for one in read for two in passages[:limit]):
         return [*new, *read][:limit]
     return [*new[: max(1, limit - 1)], *read][:limit]
+
+
+def _names_something(text: str) -> bool:
+    """Whether a user's message has a subject: "Oi!" is no first question, and "explique melhor" asks about none."""
+    return bool(text.strip()) and not chats(text) and not says_more(text)
+
+
+def _tells(text: str) -> bool:
+    """Whether a reply tells something; that nothing was found speaks of nothing but documents."""
+    return bool(text.strip()) and text.strip() not in NOT_FOUND.values()
 
 
 def _words(text: str) -> Iterator[str]:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Documents", "Ingested", "Progress"]
 
-EMBED_CHUNKS = 16  # that are embedded between two writes; a killed process loses no more
+EMBED_CHUNKS = 8  # that are embedded between two writes; a killed process loses no more
 ASKED_AS = "queries: expected a text, a list of texts, or a list of (text, weight from 0 up)"
 ASKED = 4000  # characters of a question that are searched for
 ASKED_WORDS = 64  # different words of it
@@ -119,6 +119,7 @@ class Documents:
         *,
         vectors: str = "background",
         max_bytes: int = MAX_BYTES,
+        stop: threading.Event | None = None,
     ) -> Ingested:
         """Read files and folders into the collection; what was read is searchable by its words at once.
 
@@ -132,6 +133,7 @@ class Documents:
             vectors: "background" makes them in a thread of this process, "now" before this returns, "later" is left to
                 `embed`.
             max_bytes: of one file; larger ones are told as bad.
+            stop: ends it behind the file at hand when it is set; the next one goes on from there.
         """
         if vectors not in ("background", "now", "later"):
             raise InvalidSpec(f"vectors={vectors!r}: expected 'background', 'now' or 'later'")
@@ -141,12 +143,14 @@ class Documents:
         walked = walk([paths] if isinstance(paths, (str, os.PathLike)) else list(paths))
         put = Putting(self, walked)
         for done, file in enumerate(walked.files, 1):
+            if stop is not None and stop.is_set():
+                break
             bad = put.file(file, max_bytes)
             if progress is not None:
                 seconds = time.monotonic() - began
                 progress(Progress("read", done, len(walked.files), file.name, seconds, bad))
         found = put.end(time.monotonic() - began)
-        self._then(vectors, progress)
+        self._then(vectors, progress, stop)
         return found
 
     def add(self, passages: Iterable[Any], *, vectors: str = "background") -> int:
@@ -180,13 +184,13 @@ class Documents:
         self._then(vectors, None)
         return sum(map(len, grouped.values()))
 
-    def _then(self, vectors: str, progress: OnProgress | None) -> None:
-        if vectors == "later":
+    def _then(self, vectors: str, progress: OnProgress | None, stop: threading.Event | None = None) -> None:
+        if vectors == "later" or (stop is not None and stop.is_set()):
             return
         if self.embedder is None:
             self.memory.no_embedder()
         elif vectors == "now":
-            self.embed(progress)
+            self.embed(progress, stop=stop)
         elif self.memory.worker_here:
             self.memory.indexes.embed_behind(self)
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from novelo._fact_rules import CLAUSE, HEAD, NO_PHONE, OPENERS, RULES, TRAILING, Rule
+from novelo._fact_rules import CLAUSE, HEAD, LEAD, NO_PHONE, OPENERS, RULES, TRAILING, Rule
 from novelo.messages import Message, Role
 
 KINDS = ("name", "constraint", "id", "money", "date", "address", "email", "phone", "url", "path", "number")
@@ -155,7 +155,8 @@ def _reaching(text: str, seen: dict[tuple[int, int], str]) -> Iterator[tuple[tup
             nearest = max(0, start - MAX_REACH)
             heads = [m.end() for m in HEAD.finditer(text, nearest, start)]
             first = heads[-1] if heads else start if nearest else 0
-            first += len(text[first:start]) - len(text[first:start].lstrip(" \t\u00a0\u202f\"'“«-*•"))
+            lead = LEAD.match(text, first, start)
+            first = lead.end() if lead else first
             if end - first > MAX_CLAUSE or bisect_left(begins, first) < bisect_left(begins, start):
                 first = start
         yield (first, end), kind

@@ -82,8 +82,9 @@ class Indexes:
         """Wait for the vectors that are being made; False if they are not done in time."""
         with self._lock:
             running = list(self._threads.values())
+        until = None if timeout_s is None else time.monotonic() + timeout_s
         for thread in running:
-            thread.join(timeout_s)
+            thread.join(None if until is None else max(0.0, until - time.monotonic()))
         return not any(thread.is_alive() for thread in running)
 
     def forget(self, key: bytes) -> None:

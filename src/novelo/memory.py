@@ -347,7 +347,10 @@ class Memory(Accounts):
             log.warning(text)
 
     def work(self) -> tuple[int, int]:
-        """Do all jobs that are due, here and now; how many were done, and how many failed."""
+        """Do all jobs that are due, here and now; how many were done, and how many failed.
+
+        What a worker has begun is left to it and not waited for; `jobs` is empty when all is done.
+        """
         return work_off(self)
 
     def jobs(self) -> list[Job]:

@@ -30,7 +30,7 @@ _FIELDS = {  # of a passage -> what others call it, in their metadata; and its t
     "source": (("source", "file_path", "url", "path"), str),
     "title": (("title", "document_title"), str),
     "section": (("section", "heading"), str),
-    "page": (("page",), int),
+    "page": (("page_label", "page"), int),  # LangChain's reader of PDF counts pages from 0, and has the label beside
     "score": (("score", "relevance_score", "similarity"), float),
     "support": (("support",), float),
     "id": (("id", "_id"), str),
@@ -39,6 +39,20 @@ _TEXTS = ("text", "page_content", "content")
 PASSAGE_LONGEST = 8000  # characters of one passage that go along
 NAME_LONGEST = 200  # characters of a title, a section or an address
 RANK_CONSTANT = 60  # of reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009)
+
+NOT_FOUND = {  # what is told where no passage supports an answer
+    "pt": "Não encontrei isso nos documentos.",
+    "en": "I did not find this in the documents.",
+    "es": "No encontré eso en los documentos.",
+    "fr": "Je n'ai pas trouvé cela dans les documents.",
+    "de": "Das habe ich in den Dokumenten nicht gefunden.",
+    "it": "Non ho trovato questa informazione nei documenti.",
+    "zh": "在文档中没有找到相关内容。",
+    "ja": "文書の中には見つかりませんでした。",
+    "ko": "문서에서 찾지 못했습니다.",
+    "ru": "Я не нашёл этого в документах.",
+    "ar": "لم أجد ذلك في المستندات.",
+}
 
 
 def passage_of(found: Any) -> Passage:
@@ -106,10 +120,17 @@ def passages_text(passages: Sequence[Passage], start: int = 1) -> str:
 
 
 def place_of(passage: Passage) -> str:
-    """Where a passage stands, in one line: "Title › Section (source)", as far as it is known."""
+    """Where a passage stands, in one line: "Title › Section (source, p. 3)", as far as it is known."""
     title, section, source = (_line(passage.get(name)) for name in ("title", "section", "source"))
     said = " › ".join(dict.fromkeys(part for part in (title, section) if part))
-    return f"{said} ({source})" if said and source and source != said else said or source
+    paged = source_of(passage)
+    return f"{said} ({paged})" if said and source and source != said else paged or said
+
+
+def source_of(passage: Passage) -> str:
+    """The source of a passage, with its page: "manual.pdf, p. 3"; nothing without a source."""
+    source, page = _line(passage.get("source")), passage.get("page")
+    return f"{source}, p. {page}" if source and isinstance(page, int) else source
 
 
 def cited(text: str, passages: Sequence[Passage]) -> tuple[Passage, ...]:

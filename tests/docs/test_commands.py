@@ -160,3 +160,10 @@ def test_a_chat_within_a_limit(run):
     )
     assert done.returncode == 0 and "thread:30tokens is used up" in done.stderr and "reply" in done.stdout
     assert run("chat", "--limit", "much", given="Oi\n").returncode == 2
+
+
+def test_help_is_broken_by_the_terminal_alone(run, monkeypatch):
+    """On a wide terminal a paragraph of the help is one line."""
+    monkeypatch.setenv("COLUMNS", "300")
+    told = run("chat", "--help").stdout
+    assert "the built-in offline one, which needs no network and only quotes. Lines from a pipe" in told

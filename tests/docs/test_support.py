@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+
+import novelo
+from novelo.cli.answers import opened
 
 ROOT = Path(__file__).resolve().parents[2]
 FAQ = ROOT / "examples" / "faq"
@@ -120,3 +125,43 @@ def test_a_chat_needs_documents_that_are_there(run):
     done = run("-m", "novelo", "chat", "--docs", "nowhere")
     assert done.returncode == 2 and "nowhere" in done.stderr and "Traceback" not in done.stderr
     assert "--docs" in run("-m", "novelo", "chat", "--lang", "en", given="/docs\nexit\n").stderr
+    none = run("-m", "novelo", "chat", "-C", "faqs", "--owner", "shop", given="Oi\n")
+    assert none.returncode == 1 and "no collection 'faqs' of owner 'shop'; put something in" in none.stderr
+
+
+def test_a_chat_says_how_to_come_back(run, tmp_path):
+    """The command that is printed at the end goes on with the thread, its owner, its database and its documents."""
+    (tmp_path / "guia.md").write_text("# Guia\nO prazo é de dez dias.\n", "utf-8")
+    command = ("-m", "novelo", "chat", "-d", "a b.db", "--owner", "shop", "--thread", "t1", "--lang", "zh")
+    left = run(*command, "--docs", "guia.md", given="退出\n never\n").stderr
+    assert "尚无向量的段落:1" in left and "never" not in left
+    told = shlex.split(left.strip().splitlines()[-1].partition("novelo ")[2])
+    assert told == ["chat", "--thread", "t1", "--owner", "shop", "-d", "a b.db", "-C", "default"]
+    again = run("-m", "novelo", *told, "--lang", "zh", given="/docs\n")
+    assert again.returncode == 0 and "guia.md" in again.stdout
+
+
+def test_a_chat_makes_the_vectors_that_its_collection_lacks(tmp_path):
+    """Behind a chat that names a collection and no files they are made too, while it lasts."""
+    with novelo.open(f"sqlite:///{tmp_path}/chat.db") as memory:
+        memory.documents("faq").add(["O prazo é de dez dias."], vectors="later")
+        assert memory.documents("faq").row.vectors == 0
+        docs = opened(memory, (), "faq", "", "pt")
+        deadline = time.monotonic() + 60
+        while not docs.row.vectors and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert docs.row.vectors == 1
+
+
+def test_a_language_without_a_talk_is_told(run):
+    """The example says which languages it has."""
+    done = run(str(ROOT / "examples" / "support.py"), "fr")
+    assert done.returncode == 1 and "pt, en, zh" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_the_talk_goes_on_as_the_example_says(run):
+    """The command in the example's own words finds the documents that the example has read."""
+    run(str(ROOT / "examples" / "support.py"), "pt")
+    command = re.search(r"novelo (chat -d support\.db .+)", (ROOT / "examples" / "support.py").read_text("utf-8"))[1]
+    done = run("-m", "novelo", *shlex.split(command), "--lang", "en", given="exit\n")
+    assert "7 sources, 52 passages" in done.stderr

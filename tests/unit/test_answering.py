@@ -392,6 +392,21 @@ def test_an_async_function_is_a_model():
         assert turn.ask(model).text == "reply [1]"
 
 
+def test_small_talk_carries_nothing(memory):
+    """Behind a greeting a question is a first one; a follow-up leans on no "explique melhor" and no "Não encontrei"."""
+    thread = memory.thread("t")
+    answer(thread, "Oi, bom dia!", Offline(), Shelf(DOUBLE))
+    assert answer(thread, CHARGED, Offline(), Shelf(DOUBLE)).retrieved.decision == "first message"
+    answer(thread, "explique melhor", Offline(), Shelf())
+    answer(thread, "Quem pintou o Abaporu?", Offline(), Shelf())
+    answer(thread, "obrigada!", Offline(), Shelf())
+    found = answer(thread, PIX, Offline(), Shelf(DOUBLE)).retrieved
+    assert found.decision == "carried"
+    searched = " ".join(text for text, _ in found.queries)
+    assert "Abaporu" in searched and "Fui cobrado duas vezes" in searched
+    assert not any(word in searched for word in ("bom", "explique", "obrigada", "Encontrei", "encontrei", "Novelo"))
+
+
 def test_a_stream_is_told_every_answer(memory):
     """Who streams is told of what nobody had to be asked for, too: that nothing was found, and a stored answer."""
     thread, told = memory.thread("t"), []

@@ -14,7 +14,7 @@ from novelo.carrying import READ, REPLIES, WORDS, carried, rewritten_queries, te
 from novelo.messages import Message
 from novelo.models.base import drive
 from novelo.models.offline import Offline
-from novelo.retrieval import condense
+from novelo.retrieval import NOT_FOUND, condense
 from novelo.testing import ScriptedModel
 from novelo.words import stems
 
@@ -233,7 +233,7 @@ def test_all_cases_from_the_field():
 
 # ------------------------------------------------------------------------------------------------ with a search
 SHELF = [
-    "Devolução de tênis: o valor de uma compra com Pix volta à conta em um dia.",
+    "Devolução de tênis: o que foi pago com Pix volta à conta em um dia.",
     "Assinatura de revista: pagamento com Pix todo mês.",
     "Estacionamento: aceita Pix na saída.",
     "故宫的面积约七十二万平方米。", "西湖的面积约六平方公里。", "颐和园的面积约三平方公里。",
@@ -274,3 +274,16 @@ def test_the_record_of_a_turn_tells_what_was_carried():
         assert "question: carried" in told and "searched: Como faço a devolução de um tênis? (× 0.45)" in told
         assert [call.purpose for call in thread.usage()] == ["reply", "reply"]
         assert "[1]" in told and ", score" in told
+
+
+def test_what_names_nothing_is_not_carried():
+    """A greeting is no first question; requests for more, thanks and "not found" are passed over, as if never said."""
+    talk = [
+        Message("user", "Como faço a devolução de um tênis?"), Message("assistant", "Leve o tênis aos Correios."),
+    ]  # fmt: skip
+    idle = [
+        Message("user", "explique melhor"), Message("assistant", NOT_FOUND["pt"]), Message("user", "Muito obrigada!"),
+    ]  # fmt: skip
+    greeting = [Message("user", "Oi!"), Message("assistant", "")]
+    assert carried([*greeting, *talk, *idle], "E com Pix?") == carried(talk, "E com Pix?")
+    assert carried(greeting, "E com Pix?").queries == (("E com Pix?", 1.0),)

@@ -9,6 +9,7 @@ import threading
 import time
 
 import anyio
+import anyio.from_thread
 import pytest
 
 import novelo
@@ -453,6 +454,29 @@ def test_a_cancelled_embedding_ends_soon(memory, meaning):
         assert before < docs._inner.row.vectors < 4000
 
 
+def test_a_cancelled_ingest_ends_soon(memory, tmp_path):
+    """A cancellation ends the reading behind the file at hand; what was read is there, the next one reads the rest."""
+    for n in range(300):
+        (tmp_path / f"{n}.txt").write_text("O pix cai na hora.")
+    docs, seen = novelo.aio.AsyncMemory(memory).documents(embedder=None), []
+
+    async def cancelled():
+        with anyio.CancelScope() as scope:
+
+            def told(progress):
+                seen.append(progress.name)
+                if len(seen) == 3:
+                    anyio.from_thread.run_sync(scope.cancel)
+
+            await docs.ingest(tmp_path, told)
+
+    anyio.run(cancelled)
+    there = len(memory.documents(embedder=None).list())
+    assert 3 <= there == len(seen) < 300
+    done = anyio.run(docs.ingest, tmp_path)
+    assert (len(done.same), len(done.added)) == (there, 300 - there)
+
+
 def test_awaited(url, folder, meaning):
     """The same names, awaited."""
 
@@ -466,3 +490,21 @@ def test_awaited(url, folder, meaning):
             assert [row.name for row in await memory.collections("ana")] == ["faq"]
 
     anyio.run(work)
+
+
+def test_one_time_to_wait_for_all(memory, monkeypatch):
+    """Closing waits so long in all, and not so long for each of the collections whose embedder hangs."""
+    now, given = [0.0], []
+
+    class Stuck:
+        def join(self, timeout_s):
+            given.append(timeout_s)
+            now[0] += timeout_s
+
+        def is_alive(self):
+            return True
+
+    monkeypatch.setattr("novelo.indexes.time.monotonic", lambda: now[0])
+    memory.indexes._threads.update({bytes([n]): Stuck() for n in range(3)})
+    assert memory.indexes.wait(5.0) is False and given == [5.0, 0.0, 0.0]
+    memory.indexes._threads.clear()

@@ -8,7 +8,7 @@ import re
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from novelo._fact_rules import RULES
@@ -227,6 +227,7 @@ TEXTS = st.one_of(st.text(max_size=200), st.lists(PIECES, max_size=12).map("".jo
 
 
 @given(TEXTS, st.sampled_from(["user", "assistant", "tool"]))
+@example("\x1fSÓ\x1b", "user")  # a separator that counts as a blank
 def test_every_fact_is_verbatim(text: str, role) -> None:
     """Each fact is a piece of the text on one line, without blanks at its ends, and none comes twice."""
     facts = facts_of(Message(role, text), 0)

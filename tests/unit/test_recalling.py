@@ -107,7 +107,17 @@ def test_the_spec_comes_back():
 
 
 @pytest.mark.parametrize(
-    "text", ["recall:0", "recall:1001", "recall:6,share=0%", "recall:6,share=5", "recall:6messages", "recall:6,x=1"]
+    "text",
+    [
+        "recall:0",
+        "recall:1001",
+        "recall:6,share=0%",
+        "recall:6,share=5",
+        "recall:6messages",
+        "recall:6,x=1",
+        "recall:6,tokens=0",
+        "recall:6 + budget:900 + recall:2",
+    ],
 )
 def test_a_spec_that_makes_no_sense_is_refused(text):
     """With the stage and what it takes."""

@@ -8,6 +8,7 @@ from novelo.asking import ModelReply
 from novelo.compaction import LANGUAGES
 from novelo.messages import Message
 from novelo.models.base import drive
+from novelo.passages import passage_of, place_of
 from novelo.retrieval import NOT_FOUND, answer, cited, condense, fuse, judged, passages_text, stands_alone
 from novelo.testing import ScriptedModel
 
@@ -301,3 +302,14 @@ def test_the_policy_masks_passages():
 def test_a_short_question_is_answered_in_its_language(question, language):
     """The word that asks tells the language of a question that is too short to tell it otherwise."""
     assert drive(answer([], question, []), ScriptedModel([])).text == NOT_FOUND[language]
+
+
+def test_a_source_is_named_with_its_page():
+    """The page stands behind the source, as a reader counts it: LangChain's own count begins at 0."""
+    assert place_of({"text": "a", "source": "m.pdf", "title": "Manual", "page": 3}) == "Manual (m.pdf, p. 3)"
+    assert place_of({"text": "a", "source": "m.pdf", "page": 3}) == "m.pdf, p. 3"
+    assert place_of({"text": "a", "title": "Manual", "page": 3}) == "Manual"
+    assert place_of({"text": "a", "source": "m.pdf", "title": "m.pdf", "page": 3}) == "m.pdf, p. 3"
+    loaded = {"page_content": "a", "metadata": {"source": "m.pdf", "page": 0, "page_label": "1"}}
+    assert place_of(passage_of(loaded)) == "m.pdf, p. 1"
+    assert "page" not in passage_of({"page_content": "a", "metadata": {"page": 0, "page_label": "iv"}})

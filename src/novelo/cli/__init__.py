@@ -5,6 +5,7 @@ Data goes to stdout, talk to stderr. Exit status 0 done, 1 failed, 2 misused.
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from typing import Annotated
@@ -41,6 +42,12 @@ app.add_typer(documents.docs, name="docs")
 def path() -> None:
     """Print where your threads are kept."""
     print(default_database())
+
+
+for told in (*app.registered_commands, *documents.docs.registered_commands):
+    # a terminal breaks lines where its width says so, and not where the docstring's did
+    paragraphs = (inspect.getdoc(told.callback) or "").split("\n\n") if told.callback else []
+    told.help = told.help or "\n\n".join(" ".join(text.split()) for text in paragraphs)
 
 
 def _version(wanted: bool) -> None:

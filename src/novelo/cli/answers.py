@@ -7,7 +7,8 @@ from pathlib import Path
 
 import novelo
 from novelo.cli.common import say
-from novelo.cli.documents import BAD, Telling
+from novelo.cli.documents import BAD, Telling, no_collection
+from novelo.cli.lines import put
 from novelo.cli.words import decided, word
 from novelo.context import Retrieved
 from novelo.context.manifest import Manifest, searched
@@ -23,6 +24,7 @@ def opened(memory: novelo.Memory, paths: Sequence[Path], collection: str, owner:
 
     Raises:
         InvalidSpec: a path is not there.
+        typer.Exit: no path is given, and there is no such collection; which there are is told.
     """
     for path in paths:
         if not path.exists():
@@ -36,7 +38,13 @@ def opened(memory: novelo.Memory, paths: Sequence[Path], collection: str, owner:
         for name, what in list(done.bad.items())[:BAD]:
             say(word("not_read", lang, path=name, what=what))
     row = docs.row
+    if row is None and not paths:
+        no_collection(memory, collection, owner)
     say(word("documents", lang, sources=row.sources if row else 0, passages=row.chunks if row else 0))
+    if row and docs.embedder is not None and (left := row.chunks - row.vectors) > 0:
+        say(word("by_words", lang, count=left))
+        if not paths:  # else they are made since the files were read
+            memory.indexes.embed_behind(docs)
     return docs
 
 
@@ -55,7 +63,7 @@ def print_sources(found: Answered, lang: str) -> None:
     print(word("sources", lang))
     for number, passage in enumerate(found.passages, 1):
         if any(passage is one or passage == one for one in found.sources):
-            print(f"  [{number}] {place_of(passage) or word('untitled', lang)}")
+            put(f"  [{number}] {place_of(passage) or word('untitled', lang)}")
 
 
 def last_searched(thread: novelo.Thread) -> list[str]:

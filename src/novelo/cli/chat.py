@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,13 +14,14 @@ import novelo
 from novelo.cli.answers import last_searched, opened, print_sources, tell_query
 from novelo.cli.common import console, default_model, find_thread, open_database, say
 from novelo.cli.documents import print_passages
+from novelo.cli.lines import Lines, put
 from novelo.cli.words import language, word
 from novelo.context import parse
 from novelo.context.spec import name_of
 from novelo.documents import Documents
 from novelo.retrieval import Answered
 
-ENDS = ("exit", "quit", "sair", "/exit", "/quit", "/sair")
+ENDS = ("exit", "quit", "sair", "退出", "/exit", "/quit", "/sair", "/退出")
 
 
 class Ended(Exception):
@@ -41,10 +43,11 @@ class Chat:
         name: str,
         docs: Documents | None = None,
         show_query: bool = False,
+        database: str | None = None,
     ) -> None:
         self.memory, self.thread, self.model = memory, thread, model
         self.policy, self.lang, self.stream, self.model_name = policy, lang, stream, name
-        self.docs, self.show_query = docs, show_query
+        self.docs, self.show_query, self.database = docs, show_query, database
         self.out = console()
 
     def tell(self, name: str, **facts: object) -> None:
@@ -58,21 +61,25 @@ class Chat:
 
     def _run(self, turn: novelo.LiveTurn) -> None:
         found: Answered | None = None
+        lines = Lines(sys.stdout)
         try:
             with turn:
                 if self.docs is not None:
-                    found = self._answered(turn, self.docs)
+                    found = self._answered(turn, self.docs, lines)
                 elif self.stream:
-                    turn.ask(self.model, policy=self.policy, on_text=_write)
+                    turn.ask(self.model, policy=self.policy, on_text=lines.write)
                 else:
-                    _write(turn.ask(self.model, policy=self.policy).text)
+                    lines.write(turn.ask(self.model, policy=self.policy).text)
+                lines.end()
         except KeyboardInterrupt:
+            lines.end()
             self.tell("stopped")
         except novelo.LimitReached as error:
             self.tell("limit", limit=error.limit)
         except (novelo.ModelFailed, novelo.ContextTooSmall) as error:
             self.tell("failed", error=str(error).rstrip("."))
         finally:
+            lines.end()
             sys.stdout.write("\n")
             sys.stdout.flush()
         if found is not None:
@@ -80,20 +87,20 @@ class Chat:
             if not found.text.strip():
                 self.tell("blank")
 
-    def _answered(self, turn: novelo.LiveTurn, docs: Documents) -> Answered:
+    def _answered(self, turn: novelo.LiveTurn, docs: Documents, lines: Lines) -> Answered:
         """An answer from documents; whole where nothing is streamed."""
         wrote: list[str] = []
 
         def write(piece: str) -> None:
             wrote.append(piece)
-            _write(piece)
+            lines.write(piece)
 
         found = turn.answer(
             self.model, docs, policy=self.policy, on_text=write if self.stream else None,
             on_query=(lambda retrieved: tell_query(retrieved, self.lang)) if self.show_query else None,
         )  # fmt: skip
         if not wrote:
-            _write(found.text)
+            lines.write(found.text)
         return found
 
     # ------------------------------------------------------------------------------------------ commands
@@ -110,7 +117,7 @@ class Chat:
 
     def do_help(self, _: str) -> None:
         """What there is."""
-        print(word("help", self.lang))
+        put(word("help", self.lang))
 
     def do_context(self, question: str) -> None:
         """What the next call would send, as a grid and a table, and why."""
@@ -244,12 +251,22 @@ class Chat:
                 self.tell("leave")
             except EOFError:
                 break
-        self.tell("goodbye", thread=self.thread.thread_id)
+        self.tell("goodbye", thread=self.thread.thread_id, command=self._again())
+
+    def _again(self) -> str:
+        """The command that comes back to the thread, with what it needs besides the defaults and the environment's."""
+        parts = ["novelo", "chat", "--thread", self.thread.thread_id]
+        for option, value in (
+            ("--owner", self.thread.owner), ("-d", self.database), ("-C", self.docs and self.docs.name),
+        ):  # fmt: skip
+            parts += [option, value] if value else []
+        return shlex.join(parts)
 
 
 def chat(
     model: Annotated[
-        str | None, typer.Option("-m", "--model", help="offline, openai:NAME, or langchain:PROVIDER:NAME.")
+        str | None,
+        typer.Option("-m", "--model", help="offline, openai:NAME, langchain:PROVIDER:NAME, local, or local:FILE.gguf."),
     ] = None,
     system: Annotated[str | None, typer.Option("-s", "--system", help="The system prompt.")] = None,
     last: Annotated[bool, typer.Option("-c", "--continue", help="Go on with the last thread.")] = False,
@@ -274,7 +291,7 @@ def chat(
     ] = None,
     show_query: Annotated[bool, typer.Option("--show-query", help="Show what is searched for each question.")] = False,
 ) -> None:
-    """Chat in the terminal; everything is kept, and the next session goes on where this one ended.
+    """Chat in the terminal; everything is kept, and with -c the next session goes on where this one ended.
 
     Without -m the model is MODEL_NAME when OPENAI_API_KEY is set (.env is read), else the built-in offline one, which
     needs no network and only quotes. Lines from a pipe are asked one by one.
@@ -299,15 +316,10 @@ def chat(
         answers = opened(memory, docs or (), collection or "default", owner, spoken) if docs or collection else None
         session = Chat(
             memory, thread, asked, policy=chosen, lang=spoken, stream=not no_stream, name=name, docs=answers,
-            show_query=show_query,
+            show_query=show_query, database=database,
         )  # fmt: skip
         session.tell("hello", thread=thread.thread_id, model=name)
         session.talk(_reader())
-
-
-def _write(piece: str) -> None:
-    sys.stdout.write(piece)
-    sys.stdout.flush()
 
 
 def _reader() -> Callable[[], str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 import novelo
+from novelo.cli.lines import put
 from novelo.errors import InvalidSpec
 from novelo.stores.base import Found, StoredEntry, ThreadRow
 
@@ -74,7 +75,7 @@ def console(*, stderr: bool = False) -> Console:
 
 def say(text: str) -> None:
     """A line of talk, on stderr: data alone goes to stdout."""
-    print(text, file=sys.stderr)
+    put(text, sys.stderr)
 
 
 def print_json(value: Any) -> None:

@@ -73,7 +73,7 @@ def ingest(
 def _sum_up(done: Ingested) -> None:
     counts = [(len(getattr(done, name)), name) for name in ("added", "changed", "same", "removed")]
     print(", ".join(f"{count} {name}" for count, name in counts if count) or "no files", end="")
-    print(f"; {done.chunks} passages in {done.seconds:.1f} s")
+    print(f"; {done.chunks} {'passage' if done.chunks == 1 else 'passages'} in {done.seconds:.1f} s")
     if done.others:
         say(f"{done.others} files of other kinds were left out")
     for path, what in list(done.bad.items())[:BAD]:
@@ -105,7 +105,7 @@ def list_(
         handle = memory.documents(collection, owner)
         row, rows = handle.row, handle.list()
         if row is None:
-            _no_collection(memory, collection)
+            no_collection(memory, collection, owner)
     if as_json:
         return print_json([_source_facts(one) for one in rows])
     from rich.table import Table
@@ -205,7 +205,7 @@ def search(
     with open_database(database, must_exist=True, worker="off") as memory:
         handle = memory.documents(collection, owner)
         if handle.row is None:
-            _no_collection(memory, collection)
+            no_collection(memory, collection, owner)
         found = handle.search(question, number, keyword_only)
     if as_json:
         print_json(found)
@@ -229,14 +229,16 @@ def embed(
     with open_database(database, must_exist=True, worker="off") as memory:
         handle = memory.documents(collection, owner)
         if handle.row is None:
-            _no_collection(memory, collection)
+            no_collection(memory, collection, owner)
         print(f"{_embed(handle, rebuild)} vectors made")
 
 
-def _no_collection(memory: novelo.Memory, name: str) -> None:
+def no_collection(memory: novelo.Memory, name: str, owner: str = "") -> None:
+    """Tell which collections there are instead of this one, and leave."""
     others = [f"{row.name!r}" + (f" of owner {row.owner!r}" if row.owner else "") for row in memory.collections()[:5]]
     hint = f"there are {', '.join(others)}" if others else "put something in with `novelo ingest PATH`"
-    say(f"novelo: no collection {name!r}; {hint}")
+    whose = f" of owner {owner!r}" if owner else ""
+    say(f"novelo: no collection {name!r}{whose}; {hint}")
     raise typer.Exit(FAILED)
 
 

@@ -11,9 +11,13 @@ WORDS: dict[str, dict[str, str]] = {
     "hello": {
         "en": "Thread {thread}, model {model}. /help shows the commands, exit ends.",
         "pt": "Conversa {thread}, modelo {model}. /help mostra os comandos, sair encerra.",
-        "zh": "会话 {thread},模型 {model}。/help 显示命令,exit 结束。",
+        "zh": "会话 {thread},模型 {model}。/help 显示命令,退出 结束。",
     },
-    "goodbye": {"en": "Saved as {thread}.", "pt": "Salvo como {thread}.", "zh": "已保存为 {thread}。"},
+    "goodbye": {
+        "en": "Saved as {thread}. To go on: {command}",
+        "pt": "Salvo como {thread}. Para continuar: {command}",
+        "zh": "已保存为 {thread}。继续:{command}",
+    },
     "stopped": {
         "en": "[stopped; what came is kept]",
         "pt": "[interrompido; o que chegou foi guardado]",
@@ -22,7 +26,7 @@ WORDS: dict[str, dict[str, str]] = {
     "leave": {
         "en": "Type exit, or press Ctrl-D, to end.",
         "pt": "Digite sair, ou tecle Ctrl-D, para encerrar.",
-        "zh": "输入 exit 或按 Ctrl-D 结束。",
+        "zh": "输入 退出 或按 Ctrl-D 结束。",
     },
     "unknown": {
         "en": "No command {command}; /help shows them.",
@@ -51,14 +55,19 @@ WORDS: dict[str, dict[str, str]] = {
         "pt": "As respostas vêm de {sources} fontes, {passages} passagens.",
         "zh": "回答来自 {sources} 个来源、{passages} 个段落。",
     },
+    "by_words": {
+        "en": "Passages still without a vector: {count}. Until they have one, their words alone find them.",
+        "pt": "Passagens ainda sem vetor: {count}. Até lá, são achadas só pelas palavras.",
+        "zh": "尚无向量的段落:{count}。完成之前只按词语检索。",
+    },
     "question": {"en": "[question: {decision}]", "pt": "[pergunta: {decision}]", "zh": "[问题:{decision}]"},
     "searched": {"en": "[searched] {query}", "pt": "[buscado] {query}", "zh": "[检索] {query}"},
     "sources": {"en": "Sources:", "pt": "Fontes:", "zh": "来源:"},
     "untitled": {"en": "without a title", "pt": "sem título", "zh": "无标题"},
     "no_documents": {
-        "en": "There are no documents in this chat: start it with --docs.",
-        "pt": "Não há documentos nesta conversa: comece com --docs.",
-        "zh": "这个会话没有文档:请用 --docs 启动。",
+        "en": "There are no documents in this chat: start it with --docs FOLDER, or -C COLLECTION if they were read.",
+        "pt": "Não há documentos nesta conversa: comece com --docs PASTA, ou -C COLEÇÃO para uma já lida.",
+        "zh": "这个会话没有文档:请用 --docs 文件夹 启动,已读取的集合用 -C 集合名。",
     },
     "blank": {
         "en": "[the model answered nothing]",

@@ -43,13 +43,21 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Policies one after the other; one that is a pipeline itself gives its stages."""
+    """Policies one after the other; one that is a pipeline itself gives its stages.
+
+    Raises:
+        InvalidSpec: `recall` stands in it twice.
+    """
 
     stages: tuple[Policy, ...]
 
     def __post_init__(self) -> None:
         flat = [inner for one in self.stages for inner in (one.stages if isinstance(one, Pipeline) else (one,))]
         object.__setattr__(self, "stages", tuple(flat))
+        if sum(isinstance(stage, Recall) for stage in flat) > 1:
+            raise InvalidSpec(
+                f"policy {self}: recall stands in it more than once; one of them says how much comes back"
+            )
 
     def __str__(self) -> str:
         return " + ".join(map(name_of, self.stages))
@@ -186,7 +194,7 @@ def _recall(items: _Items) -> Policy:
     items.only("share", "tokens")
     head = size(items.head or str(TURNS), "turns", ("turns",), what="recall")
     share = size(items.text("share") or SHARE, "%", ("%",), what="recall share")
-    return Recall(head.number, share, items.number("tokens", 0) or None)
+    return Recall(head.number, share, None if items.text("tokens") is None else items.number("tokens", 0))
 
 
 def _clear_tools(items: _Items) -> Policy:

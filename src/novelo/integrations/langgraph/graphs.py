@@ -19,7 +19,7 @@ from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
-from novelo._again import says_more
+from novelo._again import chats, says_more
 from novelo.asking import ModelReply, ModelRequest
 from novelo.context import compose
 from novelo.errors import InvalidMessage, InvalidSpec
@@ -98,8 +98,9 @@ def create_conversational_rag_graph(
 
     The standalone question and the user's own words are both searched. The answer is made from the original question,
     the history and the passages, which go with this call and into no message; where nothing supports an answer no model
-    is asked. "explique melhor", "e o segundo?" are answered from the passages of the turn before. `standalone_question`
-    and `docs` in the state are those of the newest question: look at them first when an answer is wrong. The answer's
+    is asked. "explique melhor", "e o segundo?" are answered from the passages of the turn before, and greetings and
+    thanks without any. `standalone_question` in the state is that of the newest question, and `docs` are those of the
+    newest one that was searched: look at them first when an answer is wrong. The answer's
     `response_metadata["sources"]` names what it cites.
 
     Args:
@@ -122,7 +123,7 @@ def create_conversational_rag_graph(
 
     def condensing(state: dict[str, Any]) -> Any:
         history, asked = _split(state["messages"])
-        if again(state):  # its passages are used again: nothing is rewritten, nothing searched
+        if again(state) or small_talk(state):  # nothing is rewritten, nothing searched
             return condense(history, asked, policy=chosen, ask=False)
         return condense(history, asked, policy=chosen, alone=alone)
 
@@ -143,14 +144,17 @@ def create_conversational_rag_graph(
     def again(state: dict[str, Any]) -> bool:
         return bool(state.get("docs")) and says_more(_split(state["messages"])[1].text)
 
+    def small_talk(state: dict[str, Any]) -> bool:
+        return chats(_split(state["messages"])[1].text.strip())
+
     def retrieve(state: dict[str, Any], config: RunnableConfig) -> dict[str, Any]:
-        if again(state):
-            return {"docs": state["docs"]}
+        if again(state) or small_talk(state):
+            return {"docs": state.get("docs") or []}
         return {"docs": fuse([_passages(_search(retriever, q, config)) for q in queries(state)])}
 
     async def aretrieve(state: dict[str, Any], config: RunnableConfig) -> dict[str, Any]:
-        if again(state):
-            return {"docs": state["docs"]}
+        if again(state) or small_talk(state):
+            return {"docs": state.get("docs") or []}
         return {"docs": fuse([_passages(await _asearch(retriever, q, config)) for q in queries(state)])}
 
     def least(state: dict[str, Any]) -> float | None:
@@ -160,8 +164,9 @@ def create_conversational_rag_graph(
 
     def answering(state: dict[str, Any]) -> Any:
         history, asked = _split(state["messages"])
+        found = [] if small_talk(state) else state.get("docs") or []
         return answer(
-            history, asked, state.get("docs") or [], standalone=state.get("standalone_question"), policy=chosen,
+            history, asked, found, standalone=state.get("standalone_question"), policy=chosen,
             system=system, min_score=least(state), language=language, provider=provider,
         )  # fmt: skip
 

@@ -68,6 +68,9 @@ Reader = Callable[[bytes], Document]
 def decoded(data: bytes) -> str:
     """The text of a file: UTF-8, UTF-16 with its mark, else Windows' Western encoding.
 
+    A file with more letters beyond ASCII than bytes that are no UTF-8 is UTF-8 with a fault in it, such as a last
+    letter that was cut in two: read as Western, every accent of it would become two signs.
+
     Raises:
         ImportFailed: it is no text.
     """
@@ -79,10 +82,13 @@ def decoded(data: bytes) -> str:
         try:
             text = data.decode("utf-8-sig")
         except UnicodeDecodeError:
-            text = data.decode("cp1252", "replace")
-            odd = sum(1 for sign in text[:65536] if sign == "\ufffd" or CONTROL.match(sign))
-            if odd * 50 > min(len(text), 65536):
-                raise ImportFailed("a binary file, not text") from None
+            text = data.decode("utf-8-sig", "replace")
+            beyond = sum(not sign.isascii() for sign in text)
+            if beyond <= 2 * text.count("\ufffd"):
+                text = data.decode("cp1252", "replace")
+                odd = sum(1 for sign in text[:65536] if sign == "\ufffd" or CONTROL.match(sign))
+                if odd * 50 > min(len(text), 65536):
+                    raise ImportFailed("a binary file, not text") from None
     if len(CONTROL.findall(text[:65536])) * 10 > min(len(text), 65536):
         raise ImportFailed("a binary file, not text")
     return text.replace("\r\n", "\n").replace("\r", "\n")

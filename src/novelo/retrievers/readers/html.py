@@ -5,18 +5,21 @@ Nothing is fetched and no script runs: the page is read as data.
 
 from __future__ import annotations
 
+import logging
 import warnings
 from typing import Any
 
 from novelo.errors import ImportFailed, MissingExtra
-from novelo.retrievers.readers.base import Document, Sections, table_text
+from novelo.retrievers.readers.base import Document, Sections, decoded, table_text
 
 try:
     from bs4 import BeautifulSoup, XMLParsedAsHTMLWarning
+    from bs4.dammit import EncodingDetector
     from bs4.element import NavigableString, PreformattedString, Tag
 except ImportError as _error:
     raise MissingExtra("reading HTML needs beautifulsoup4: pip install 'novelo[rag]'", extra="rag") from _error
 
+logging.getLogger("bs4.dammit").setLevel(logging.CRITICAL)  # it tells of odd bytes without saying of which file
 # fmt: off
 _DROPPED = frozenset({
     "script", "style", "noscript", "template", "head", "nav", "footer", "aside", "iframe", "object", "svg", "canvas",
@@ -43,7 +46,8 @@ def read(data: bytes) -> Document:
         raise ImportFailed(f"{len(data) / 1e6:.0f} MB of HTML, at most {MOST_BYTES // 1_000_000} MB are read: split it")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", XMLParsedAsHTMLWarning)
-        soup = BeautifulSoup(data, "html.parser")
+        said = EncodingDetector.find_declared_encoding(data, is_html=True)
+        soup = BeautifulSoup(decoded(data) if said in (None, "utf-8", "utf8") else data, "html.parser")
     title = soup.title.get_text(" ", strip=True) if soup.title else ""
     walk = _Walk()
     walk.through(soup.body or soup)
@@ -82,8 +86,7 @@ class _Walk:
             self.out.block("```\n" + node.get_text().strip("\n") + "\n```", whole=True, raw=True)
         elif name == "table" and node.find("table") is None:
             self._flush()
-            rows = [[cell.get_text(" ") for cell in row.find_all(["td", "th"])] for row in node.find_all("tr")]
-            text, head = table_text(rows)
+            text, head = table_text(_rows(node))
             self.out.block(text, whole=True, head=head, raw=True)
         elif name in ("ul", "ol") and node.find(["table", "pre", *_HEADINGS]) is None:
             self._flush()
@@ -100,6 +103,23 @@ class _Walk:
     def _flush(self) -> None:
         text, self._held = "".join(self._held), []
         self.out.block(text)
+
+
+def _rows(table: Tag) -> list[list[str]]:
+    """The cells of a table, row by row.
+
+    Rows and cells need no end in HTML, and the parser puts the next one into one that has none: a cell ends where the
+    next begins. So each text is read once.
+    """
+    rows: list[list[list[str]]] = []
+    for node in table.descendants:
+        if isinstance(node, Tag) and node.name == "tr":
+            rows.append([])
+        elif isinstance(node, Tag) and node.name in ("td", "th") and rows:
+            rows[-1].append([])
+        elif type(node) is NavigableString and rows and rows[-1]:  # no comment, no script
+            rows[-1][-1].append(str(node))
+    return [[" ".join(texts) for texts in row] for row in rows]
 
 
 def _items(node: Tag, depth: int) -> list[str]:
