@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 LIMIT = 5  # passages
 READ_BEFORE = 4  # more of them that are looked at, since the user may have read some in the answers before
 LOOKED_BACK = 5  # turns in which the passages of a former answer are looked for
-LONGEST = 2000  # characters of a question that are searched for; a longer one is not rewritten
 SHOWN_REJECTED = 3  # of what was found and too weak, in the manifest
 
 
@@ -174,8 +173,6 @@ def _condensed(
     turn: LiveTurn, history: list[Message], said: str, options: Options
 ) -> Generator[ModelRequest, ModelReply, tuple[Condensed, Retrieved]]:
     """What to search for, and how that came about."""
-    if len(said) > LONGEST:
-        return Condensed(said, said), Retrieved([(said[:LONGEST], 1.0)], "too long to be rewritten")
     flow = condense(
         _leant_on(history), said, policy="buffer", counter=turn.thread.memory.counter,
         alone=options.alone, ask=options.ask,

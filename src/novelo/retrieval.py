@@ -61,6 +61,7 @@ __all__ = [
 
 HISTORY = "ends:first=1,last=6turns"  # the first exchange names the subject, the newest ones what is asked of it
 MESSAGE_LONGEST = 2000  # characters of one message that the rewriting model reads
+LONGEST = 2000  # characters of a question that are searched for; a longer one is not rewritten
 CONDENSE_TOKENS = 400  # of its answer, at most
 
 CONDENSE = """You rewrite the last question of a conversation so that it is understood without the conversation.
@@ -85,7 +86,7 @@ class Condensed(msgspec.Struct, frozen=True, omit_defaults=True):
         calls: model calls that it took: 0 or 1.
         usage, model: of that call, as the provider reports them.
         decision: "first message", "stands alone", "rewritten", "unchanged" (the model found that it stands alone),
-            "carried" (no model was asked) or "refused: " with the reason.
+            "carried" (no model was asked), "too long to be rewritten", or "refused: " with the reason.
         weighted: the effective queries with their weights, whose scores are to be added up.
         readable: for a follow-up, the question with a few words of the former turns.
     """
@@ -105,7 +106,7 @@ class Condensed(msgspec.Struct, frozen=True, omit_defaults=True):
     def queries(self) -> tuple[str, ...]:
         """For a search that takes one text: the standalone question (or the readable one), and the user's own words."""
         better = self.standalone if self.rewritten else self.readable or self.question
-        return tuple(dict.fromkeys((better, self.question)))
+        return tuple(dict.fromkeys(text[:LONGEST] for text in (better, self.question)))
 
 
 class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -163,6 +164,8 @@ def condense(
     """
     asked = _question(question)
     said = asked.text.strip()
+    if len(said) > LONGEST:
+        return Condensed(said, said[:LONGEST], decision="too long to be rewritten", weighted=((said[:LONGEST], 1.0),))
     seen = _seen_by(history, may_see)
     told = [] if not said else _told(_context([*seen, asked], policy, counter, summary))
     if not any(m.role in ("user", "assistant") for m in told):

@@ -313,3 +313,10 @@ def test_a_source_is_named_with_its_page():
     loaded = {"page_content": "a", "metadata": {"source": "m.pdf", "page": 0, "page_label": "1"}}
     assert place_of(passage_of(loaded)) == "m.pdf, p. 1"
     assert "page" not in passage_of({"page_content": "a", "metadata": {"page": 0, "page_label": "iv"}})
+
+
+def test_a_question_of_a_hundred_kilobytes_is_searched_by_its_beginning():
+    """No model is asked to rewrite it, and no search gets more than its first two thousand characters."""
+    found = drive(condense([{"role": "user", "content": "Oi"}], "Por que falha? " * 7000), ScriptedModel([]))
+    assert found.calls == 0 and found.decision == "too long to be rewritten"
+    assert [len(text) for text in found.queries] == [len(text) for text, _ in found.weighted] == [2000]
