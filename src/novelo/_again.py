@@ -72,6 +72,7 @@ _ASKS = frozenset(_ASKING_WORDS.split())
 _AROUND = frozenset(f"{_AROUND_WORDS} {_THINGS}".split())
 _OTHER = frozenset(_OTHER_WORDS.split())
 _PLAIN_NUMBERS = frozenset(_NUMBER_WORDS.split())
+_COUNTED = frozenset(["numero", "number", "opcao", "opcion", "option", "item", "ponto", "punto", "point"])
 _NTH = {word: n for n, words in _ORDINALS.items() for word in words.split()}
 _MORE_OF_IT = re.compile(
     r"^\W*(?:e mais|mais|e ai|por ?que|como assim|y mas|mas|y por que|and|more|go on|and then|why|why is that|how so"
@@ -125,17 +126,7 @@ def _points(word: str, words: list[str]) -> bool:
     if word not in _PLAIN_NUMBERS:
         return True
     at = words.index(word)
-    return at > 0 and words[at - 1] in (
-        "numero",
-        "number",
-        "opcao",
-        "opcion",
-        "option",
-        "item",
-        "ponto",
-        "punto",
-        "point",
-    )
+    return at > 0 and words[at - 1] in _COUNTED
 
 
 def chats(text: str) -> bool:

@@ -105,8 +105,8 @@ def chosen(
 ) -> Options:
     """The options of a call, what belongs to `turn.messages` apart; a retriever may know its own least score.
 
-    A model whose `rewrites` is False (the offline one) is not asked for a standalone question.
-
+    Args:
+        condenser: as `rewriter` gives it; None where no question is rewritten.
     Raises:
         InvalidSpec: a limit below 1.
     """
