@@ -12,6 +12,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 import novelo
 from novelo.errors import InvalidSpec
 from novelo.integrations.langgraph import MemoryMiddleware, NoveloSaver, search_conversation
+from novelo.thread import Thread
 from scripted_chat import ScriptedChat
 
 
@@ -57,6 +58,20 @@ def test_an_agent_finds_what_its_window_has_lost(saver):
     first = told(state).split("\n\n")[0].splitlines()
     assert first[0].startswith("[0] user, 20") and first[1] == "> Minha gata se chama Filó."
     assert "Como se chama" not in told(state)
+
+
+def test_a_question_that_is_stored_during_the_search_is_not_found(saver, monkeypatch):
+    """A graph writes in the background: the question may come into the store when the tool has begun."""
+    talked(saver, [])
+    real = Thread.recall
+
+    def stored_meanwhile(thread, *args, **more):
+        thread.append([{"role": "user", "content": "Como se chama a minha gata?"}])
+        return real(thread, *args, **more)
+
+    monkeypatch.setattr(Thread, "recall", stored_meanwhile)
+    found = search_conversation(saver).invoke({"query": "nome da gata"}, place())
+    assert "Filó" in found and "Como se chama" not in found
 
 
 def test_other_owners_and_threads_are_not_looked_through(saver):

@@ -50,10 +50,11 @@ def search_conversation(memory: Any, *, limit: int = LIMIT, name: str = "search_
         if held.meaning is not None and thread.row is not None:  # a graph's saver asks for no vectors itself
             held.store.ask(thread.key, work_for(time.time()), time.time())
             held.wake()
-        asked = _open_question(thread)
+        hits = thread.recall(query, limit + SPARE)
+        asked = _open_question(thread)  # after the search: the graph may be storing the question at this moment
         found = [
             hit
-            for hit in thread.recall(query, limit + SPARE)
+            for hit in hits
             if hit.entry.role in ("user", "assistant") and (asked is None or hit.entry.position < asked)
         ]
         return "\n\n".join(map(_told, found[:limit])) or NOTHING
