@@ -47,6 +47,7 @@ from novelo.errors import (
     SummaryFailed,
     ThreadBusy,
     ThreadErased,
+    ThreadHeld,
     TurnClosed,
     UnknownEntry,
 )
@@ -94,6 +95,7 @@ __all__ = [
     "Thread",
     "ThreadBusy",
     "ThreadErased",
+    "ThreadHeld",
     "TurnClosed",
     "UnknownEntry",
     "Violation",

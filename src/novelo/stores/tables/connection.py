@@ -116,6 +116,14 @@ class Database(Protocol):
         """Nothing of what was removed is left in any file; False if a reader is in the way."""
         ...
 
+    def vacuum(self, full: bool) -> bool:
+        """Rewrite what holds gaps; False if a reader is in the way."""
+        ...
+
+    def traces(self, clean: bool, vacuumed: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What is left of removed rows, in words: what will go, and what cannot be reached from here."""
+        ...
+
     def close(self) -> None:
         """Close all connections."""
         ...
