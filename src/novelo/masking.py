@@ -72,8 +72,9 @@ def _masked_object(value: msgspec.msgpack.Ext, mask: Mask, depth: int) -> msgspe
     try:
         inner = msgspec.msgpack.decode(value.data)
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        data = _masked_bytes(value.data, mask)
-        return value if data is value.data else msgspec.msgpack.Ext(value.code, data)
+        was = bytes(value.data)
+        data = _masked_bytes(was, mask)
+        return value if data is was else msgspec.msgpack.Ext(value.code, data)
     if isinstance(inner, list) and len(inner) > 2 and all(isinstance(name, str) for name in inner[:2]):
         named = inner[:2]
         rest = masked(inner[2:], mask, keys=True, depth=depth + 1)

@@ -122,8 +122,13 @@ class PrivacyStore(Protocol):
         """
         ...
 
-    def traces(self, clean: bool, vacuumed: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """What is still there after a removal, in words: what will go, and what cannot be reached from here."""
+    def traces(self, clean: bool, vacuumed: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What is still there after a removal, in words: what will go, and what cannot be reached from here.
+
+        Args:
+            clean: what `scrub` or `vacuum` gave.
+            vacuumed: "", "plain" or "full".
+        """
         ...
 
     # ------------------------------------------------------------------------------------------ removing
@@ -193,8 +198,8 @@ class PrivacyStore(Protocol):
         """Threads that rules may take, by key from behind one on; those that cannot be read are in `damaged`."""
         ...
 
-    def weights(self, keys: Sequence[bytes]) -> dict[bytes, tuple[int, int]]:
-        """Messages that have content, and the bytes of them, by thread."""
+    def weights(self, pieces: Sequence[tuple[bytes, int, int]]) -> dict[bytes, tuple[int, int]]:
+        """Messages that have content, and the bytes of them, by thread; of own entries in a range of positions each."""
         ...
 
     def erase_due(self, due: Sequence[tuple[ThreadRow, Note]], now: float) -> list[tuple[ThreadRow, Receipt]]:

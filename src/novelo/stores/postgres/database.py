@@ -41,6 +41,7 @@ TIMEOUT_S = 10.0  # for a connection, and for a free one of the pool
 LOCK_S = 30.0  # how long a writer waits for another one of the same thread
 POOL = 10  # connections at most, of one process
 DEAD_ROWS = "dead rows in the tables' files, until VACUUM has passed (the server does it by itself, or ask for it: vacuum)"
+FREE = "free space in the tables' files, until it is written over (a full vacuum writes them anew)"
 LOGS = "the server's write-ahead log, its archive and its standbys"
 LOOK_S = 5.0  # after so long a connection that lies idle is asked whether it is alive; before, only its socket is
 OPTIONS = ("schema", "pool", "timeout", "lock_timeout")
@@ -258,9 +259,10 @@ class Database:
                 connection.execute(f'{how} "{self.settings.schema}".{table}')
         return True
 
-    def traces(self, clean: bool, vacuumed: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def traces(self, clean: bool, vacuumed: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """What is left of removed rows, in words."""
-        return (() if vacuumed else (DEAD_ROWS,)), (LOGS, BACKUPS)
+        free = (FREE,) if vacuumed == "plain" else ()
+        return (() if vacuumed else (DEAD_ROWS,)), (*free, LOGS, BACKUPS)
 
     def close(self) -> None:
         """Close all connections; one that is lent out is closed when it comes back."""

@@ -74,9 +74,11 @@ WHERE t.thread > $1 AND t.status <> 'erased'
 ORDER BY t.thread LIMIT $6;
 
 -- weights --
--- Messages of some threads that have content, and the bytes of them.
-SELECT thread, count(*), coalesce(sum(length(body)), 0)::bigint FROM entries WHERE thread = ANY ($1::bytea[]) AND body IS NOT NULL
-GROUP BY thread;
+-- Messages of some threads that have content, and the bytes of them; of each the entries in a range.
+SELECT e.thread, count(*), sum(length(e.body))::bigint
+FROM unnest($1::bytea[], $2::bigint[], $3::bigint[]) AS j (thread, start, stop)
+JOIN entries e ON e.thread = j.thread AND e.position >= j.start AND e.position < j.stop AND e.body IS NOT NULL
+GROUP BY e.thread;
 
 -- set_term --
 -- When retention takes a thread.
@@ -106,10 +108,6 @@ UPDATE turns SET manifest = $3, draft = $4 WHERE thread = $1 AND first = $2;
 -- set_summary --
 -- A summary, masked.
 UPDATE summaries SET body = $3 WHERE thread = $1 AND version = $2;
-
--- drop_text_vectors --
--- Vectors of texts that were masked go.
-DELETE FROM vectors WHERE thread = $1;
 
 -- masked_value --
 -- What a value of a graph says from now on.

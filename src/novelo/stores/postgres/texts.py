@@ -99,9 +99,13 @@ def _any_of(match: str) -> str:
     return quoted([word.strip('"') for word in match.split(" OR ")], "|")
 
 
+def _columns(pieces: list[tuple[str, int, int]]) -> tuple[list[bytes], list[int], list[int]]:
+    return [bytes.fromhex(key) for key, _, _ in pieces], [start for _, start, _ in pieces], [stop for _, _, stop in pieces]
+
+
 _ADAPTED: dict[str, Callable[[Any], Any]] = {
     "of_runs": lambda args: (msgspec.json.decode(args[0]), *args[1:]),
-    "weights": lambda args: ([bytes.fromhex(name) for name in msgspec.json.decode(args[0])],),
+    "weights": lambda args: _columns(msgspec.json.decode(args[0])),
     "index_chunk": lambda args: (*args[:4], lexemes(f"{args[2]} {args[3]}")),
     "frequency": lambda args: (args[0], quoted([args[1]])),
     "matches": lambda args: (args[0], _any_of(args[1]), args[2]),

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from novelo.errors import ThreadHeld, UnknownEntry
+from novelo.messages import encode
 from novelo.stores.base import AuditRow, Changed, Cut, Found, Hold, Note, Receipt, Standing, ThreadRow
 from novelo.stores.privacy import NOBODY, Gone, Hook
 from novelo.stores.reference.background import KeptBackground, version_of
@@ -129,7 +130,7 @@ class KeptRemoving(KeptAudited):
         """There are no gaps."""
         return True
 
-    def traces(self, clean: bool, vacuumed: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def traces(self, clean: bool, vacuumed: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Nothing is left, and there are no files."""
         return (), ()
 
@@ -196,15 +197,17 @@ class KeptRemoving(KeptAudited):
         out[limit:] = []
         return out
 
-    def weights(self, keys: Sequence[bytes]) -> dict[bytes, tuple[int, int]]:
-        """Messages that have content, and the bytes of them, by thread."""
+    def weights(self, pieces: Sequence[tuple[bytes, int, int]]) -> dict[bytes, tuple[int, int]]:
+        """Messages that have content, and the bytes of them, by thread; of own entries in a range of positions each."""
         out = {}
         with self._lock:
-            for key in keys:
+            for key, start, stop in pieces:
                 kept = self._living(key)
-                found = [] if kept is None else [e.message for e in kept.entries.values() if not e.deleted]
+                own = {} if kept is None else kept.entries
+                found = [e.message for p, e in own.items() if start <= p < stop and not e.deleted]
                 if found:
-                    out[key] = (len(found), sum(len(msgspec.json.encode(message)) for message in found))
+                    size = sum(len(encode(message)) - len(message.role) - 9 for message in found)  # without {"role":""
+                    out[key] = (len(found), size)
         return out
 
     def erase_due(self, due: Sequence[tuple[ThreadRow, Note]], now: float) -> list[tuple[ThreadRow, Receipt]]:

@@ -300,7 +300,7 @@ class Database:
             connection.execute("VACUUM")
         return self.scrub()
 
-    def traces(self, clean: bool, vacuumed: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def traces(self, clean: bool, vacuumed: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """What is left of removed rows, in words."""
         return (() if clean else (LOG_WAITS,)), (BACKUPS,)
 

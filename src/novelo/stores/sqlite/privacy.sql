@@ -72,9 +72,10 @@ WHERE t.thread > ?1 AND t.status <> 'erased'
 ORDER BY t.thread LIMIT ?6;
 
 -- weights --
--- Messages of some threads that have content, and the bytes of them.
-SELECT thread, count(*), sum(length(body)) FROM entries
-WHERE thread IN (SELECT unhex(value) FROM json_each(?1)) AND body IS NOT NULL GROUP BY thread;
+-- Messages of some threads that have content, and the bytes of them; of each the entries in a range.
+SELECT e.thread, count(*), sum(length(e.body)) FROM json_each(?1) j CROSS JOIN entries e
+WHERE e.thread = unhex(j.value ->> 0) AND e.position >= j.value ->> 1 AND e.position < j.value ->> 2 AND e.body IS NOT NULL
+GROUP BY e.thread;
 
 -- set_term --
 -- When retention takes a thread.
@@ -104,10 +105,6 @@ UPDATE turns SET manifest = ?3, draft = ?4 WHERE thread = ?1 AND first = ?2;
 -- set_summary --
 -- A summary, masked.
 UPDATE summaries SET body = ?3 WHERE thread = ?1 AND version = ?2;
-
--- drop_text_vectors --
--- Vectors of texts that were masked go.
-DELETE FROM vectors WHERE thread = ?1;
 
 -- masked_value --
 -- What a value of a graph says from now on.

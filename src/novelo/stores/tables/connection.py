@@ -120,7 +120,7 @@ class Database(Protocol):
         """Rewrite what holds gaps; False if a reader is in the way."""
         ...
 
-    def traces(self, clean: bool, vacuumed: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def traces(self, clean: bool, vacuumed: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """What is left of removed rows, in words: what will go, and what cannot be reached from here."""
         ...
 

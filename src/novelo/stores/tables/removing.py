@@ -96,7 +96,7 @@ class Removing(Forks):
         """Rewrite what holds gaps; False if a reader is in the way."""
         return self.scrub() and self.database.vacuum(full)
 
-    def traces(self, clean: bool, vacuumed: bool) -> tuple[Names, Names]:
+    def traces(self, clean: bool, vacuumed: str) -> tuple[Names, Names]:
         """What is still there, in words: what will go, and what cannot be reached from here."""
         return self.database.traces(clean, vacuumed)
 
@@ -140,9 +140,9 @@ class Removing(Forks):
                     out.append(Standing(ThreadRow(row[0], "", "", status="damaged")))
         return out
 
-    def weights(self, keys: Sequence[bytes]) -> dict[bytes, tuple[int, int]]:
-        """Messages that have content, and the bytes of them, by thread."""
-        wanted = msgspec.json.encode([key.hex() for key in keys]).decode()
+    def weights(self, pieces: Sequence[tuple[bytes, int, int]]) -> dict[bytes, tuple[int, int]]:
+        """Messages that have content, and the bytes of them, by thread; of own entries in a range of positions each."""
+        wanted = msgspec.json.encode([(key.hex(), start, stop) for key, start, stop in pieces]).decode()
         with self.database.reading() as db:
             return {bytes(row[0]): (row[1], row[2]) for row in db.run("weights", (wanted,))}
 
