@@ -254,9 +254,13 @@ class Database:
     def vacuum(self, full: bool) -> bool:
         """VACUUM all tables; `full` writes them anew, and keeps everybody else waiting meanwhile."""
         how = "VACUUM (FULL)" if full else "VACUUM"
+        refused: list[str] = []  # whoever may not is told by a warning alone
         with self._ours(), self._connected() as connection:
+            connection.add_notice_handler(lambda told: refused.append(told.sqlstate or ""))
             for table in TABLES:
                 connection.execute(f'{how} "{self.settings.schema}".{table}')
+        if any(state.startswith(("42501", "01")) for state in refused):
+            raise StorageUnavailable("this user may not VACUUM the tables: ask as their owner (docs/postgres.md)")
         return True
 
     def traces(self, clean: bool, vacuumed: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -40,11 +40,11 @@ DELETE FROM spent WHERE owner = $1;
 
 -- next_act --
 -- The number of one more act; nobody else gets one before the end of the transaction.
-INSERT INTO meta (name, number) VALUES ('acts', 1) ON CONFLICT (name) DO UPDATE SET number = meta.number + 1 RETURNING number;
+INSERT INTO marks (name, number) VALUES ('acts', 1) ON CONFLICT (name) DO UPDATE SET number = marks.number + 1 RETURNING number;
 
 -- acts --
 -- How many there are.
-SELECT number FROM meta WHERE name = 'acts';
+SELECT number FROM marks WHERE name = 'acts';
 
 -- last_chain --
 -- The end of the chain below a number.
@@ -90,8 +90,8 @@ INSERT INTO retention (thread, dropped) VALUES ($1, $2) ON CONFLICT (thread) DO 
 
 -- once --
 -- When something was done last, if that is long ago.
-INSERT INTO meta (name, number) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET number = excluded.number
-WHERE meta.number <= $3 OR meta.number > $4 RETURNING 1;
+INSERT INTO marks (name, number) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET number = excluded.number
+WHERE marks.number <= $3 OR marks.number > $4 RETURNING 1;
 
 -- texts_below --
 -- Positions of a thread's own entries in a range that have content.

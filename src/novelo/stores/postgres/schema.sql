@@ -246,6 +246,9 @@ CREATE TABLE audit (
 );
 CREATE INDEX audit_by_scope ON audit (scope, number);
 
+-- How many acts there are, and when something was done last that one process of all does at a time.
+CREATE TABLE marks (name text COLLATE "C" PRIMARY KEY, number bigint NOT NULL);
+
 -- What must not be removed from: a thread's key, or the hash of an owner.
 CREATE TABLE holds (
   scope bytea PRIMARY KEY, since double precision NOT NULL, reason text COLLATE "C" NOT NULL, owner bigint NOT NULL

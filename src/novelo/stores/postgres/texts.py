@@ -22,7 +22,7 @@ FILES = ("queries.sql", "checkpoints.sql", "documents.sql", "privacy.sql")
 TABLES = (
     "meta", "threads", "entries", "turns", "calls", "pins", "hidden", "summaries", "work", "checkpoints",
     "checkpoint_writes", "checkpoint_values", "collections", "sources", "chunks", "chunk_vectors", "search", "vectors",
-    "audit", "holds", "spent", "retention",
+    "audit", "holds", "marks", "spent", "retention",
 )  # fmt: skip
 _TABLE = re.compile(rf"\b((?:FROM|JOIN|INTO|UPDATE|CREATE TABLE|INDEX \w+ ON|ALTER TABLE) +)({'|'.join(TABLES)})\b")
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")

@@ -40,11 +40,11 @@ DELETE FROM spent WHERE owner = ?1;
 
 -- next_act --
 -- The number of one more act; nobody else gets one before the end of the transaction.
-INSERT INTO meta VALUES ('acts', 1) ON CONFLICT (name) DO UPDATE SET value = value + 1 RETURNING value;
+INSERT INTO marks (name, number) VALUES ('acts', 1) ON CONFLICT (name) DO UPDATE SET number = number + 1 RETURNING number;
 
 -- acts --
 -- How many there are.
-SELECT value FROM meta WHERE name = 'acts';
+SELECT number FROM marks WHERE name = 'acts';
 
 -- last_chain --
 -- The end of the chain below a number.
@@ -87,7 +87,7 @@ INSERT INTO retention (thread, dropped) VALUES (?1, ?2) ON CONFLICT (thread) DO 
 
 -- once --
 -- When something was done last, if that is long ago.
-INSERT INTO meta VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = ?2 WHERE value <= ?3 OR value > ?4
+INSERT INTO marks (name, number) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET number = ?2 WHERE number <= ?3 OR number > ?4
 RETURNING 1;
 
 -- texts_below --

@@ -246,6 +246,9 @@ CREATE TABLE audit (
 );
 CREATE INDEX audit_by_scope ON audit (scope, number);
 
+-- How many acts there are, and when something was done last that one process of all does at a time.
+CREATE TABLE marks (name TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;
+
 -- What must not be removed from: a thread's key, or the hash of an owner.
 CREATE TABLE holds (
   scope BLOB PRIMARY KEY, since REAL NOT NULL, reason TEXT NOT NULL, owner INTEGER NOT NULL, seal BLOB NOT NULL
