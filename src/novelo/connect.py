@@ -112,7 +112,7 @@ def open_memory(
             `Embeddings`, or your own: older turns are then recalled by meaning too; vectors are made after the reply),
             retention (rules such as "idle:90d", see `novelo.retention`: with worker="thread" this process takes what is
             due every few minutes, else `novelo worker` or `memory.purge()`), backup_days (how many days backups and
-            write-ahead logs are kept: receipts of removals say it), actor (who removes, for the audit; no person's name).
+            logs are kept: receipts of removals say it), actor (who removes, for the audit; no person's name).
     """
     return Memory(
         connect(url, search=search),

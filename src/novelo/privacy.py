@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from novelo.accounts import Accounts
-from novelo.errors import InvalidSpec, StorageCorrupt, ThreadHeld
+from novelo.errors import InvalidSpec, StorageCorrupt, StoreError, ThreadHeld
 from novelo.indexes import Indexes
 from novelo.purging import SWEEP_S, Progress, Sweeper, purge
 from novelo.receipts import Purged, Receipts
@@ -128,9 +128,7 @@ class Privacy(Accounts):
             raise StorageCorrupt(f"{out.threads} threads erased, {len(damaged)} not: {damaged[0]}", receipts=out)
         return out
 
-    def _erase_some(
-        self, owner: str, note: Note, out: Receipts, held: dict[bytes, str], damaged: list[str]
-    ) -> int:
+    def _erase_some(self, owner: str, note: Note, out: Receipts, held: dict[bytes, str], damaged: list[str]) -> int:
         """Erase the threads of an owner that are there now; how many went."""
         gone, cursor = 0, None
         while rows := self.store.threads(owner=owner, search=None, tag=None, limit=PAGE, cursor=cursor):
@@ -186,17 +184,21 @@ class Privacy(Accounts):
         gone = any(one.number or any(one.rows.values()) for one in receipts)
         if not gone and not any(one.pending for one in receipts) and not vacuum:
             return list(receipts)
+        clean = not any(one.pending for one in receipts) if scrubbed else self.store.scrub()
+        refused: tuple[str, ...] = ()
         if vacuum:
-            clean = self.store.vacuum(vacuum == "full")
-        else:
-            clean = not any(one.pending for one in receipts) if scrubbed else self.store.scrub()
-        waits, beyond = self.store.traces(clean, "full" if vacuum == "full" else "plain" if vacuum else "")
-        beyond = tuple(f"{text} ({self._until()})" for text in beyond)
+            try:
+                clean = self.store.vacuum(vacuum == "full")
+            except StoreError as error:  # what was removed is removed all the same
+                vacuum, refused = False, (f"a vacuum that did not pass ({error})",)
+        traces = self.store.traces(clean, "full" if vacuum == "full" else "plain" if vacuum else "")
+        waits = (*traces.waits, *refused)
+        beyond = (*traces.gaps, *(f"{text} ({self._until()})" for text in traces.copies))
         return [msgspec.structs.replace(one, pending=bool(waits), waits=waits, beyond=beyond) for one in receipts]
 
     def _until(self) -> str:
         if self.backup_days is None:
-            return "for how long is not known here: novelo.open(..., backup_days=...) says it"
+            return "how long they are kept is not known here: backup_days"
         last = datetime.now(UTC) + timedelta(days=self.backup_days)
         return f"kept {self.backup_days:g} days, until {last:%Y-%m-%d}"
 
@@ -228,5 +230,5 @@ class Privacy(Accounts):
         return self.store.audit(limit, before, scope)
 
     def audit_check(self) -> tuple[int, list[int]]:
-        """How many acts there are, and the numbers of those that were altered, or taken out, since they were written."""
+        """How many acts there are, and the numbers of those that were altered, or taken out, since."""
         return self.store.audit_check()

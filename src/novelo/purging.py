@@ -1,7 +1,7 @@
 """Retention at work: threads that are due are looked for page by page, and taken in transactions of a few.
 
-Which ones are due follows from what stands in the store, and from nothing that was noted before: a sweep that was missed,
-or killed in the middle, is made good by the next one.
+Which ones are due follows from what stands in the store, and from nothing that was noted before: a sweep that was
+missed, or killed in the middle, is made good by the next one.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import random
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from novelo.compaction import Progress, undone
 from novelo.context.manifest import Manifest
-from novelo.errors import InvalidSpec, UnknownEntry
+from novelo.errors import UnknownEntry
 from novelo.meaning import recall
 from novelo.removal import Removal
 from novelo.stores.base import Hit, StoredEntry, ThreadRow, TurnRow
@@ -190,7 +190,6 @@ class Record(Removal):
 
     def _texts_gone(self, summary: Summary) -> bool:
         """Whether retention took the texts that a summary stands for, so that it is all that says them."""
-        row = self._row()
         found = self.memory.store.range(self._row(), summary.start, len(summary.held) + 1)
         said = [entry.position for entry in found if entry.position not in summary.held]
         return summary.messages > 0 and (not said or said[0] >= summary.upto)

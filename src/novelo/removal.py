@@ -31,16 +31,25 @@ class Removal:
     thread_id: str
     key: bytes
 
-    if TYPE_CHECKING:
+    if TYPE_CHECKING:  # the keeping half, `Record`
 
         def _row(self) -> ThreadRow: ...
-        def positions(self, ids: Any) -> list[int]: ...
-        def messages(self, after: int | None = None, limit: int | None = None) -> Sequence[StoredEntry]: ...
+
+        def positions(self, ids: Any) -> list[int]:
+            """The positions of entries."""
+
+        def messages(self, after: int | None = None, limit: int | None = None) -> Sequence[StoredEntry]:
+            """The transcript."""
+
         def _set(self, **facts: Any) -> None: ...
+
         @property
-        def row(self) -> ThreadRow | None: ...
+        def row(self) -> ThreadRow | None:
+            """The thread's facts."""
+
         @property
-        def metadata(self) -> dict[str, Any]: ...
+        def metadata(self) -> dict[str, Any]:
+            """Data of the application's own."""
 
     def delete(self, ids: Any, *, reason: str = "", vacuum: bool | str = False) -> Changed:
         """The content is physically gone, the place stays; a call that lost its result gets a made one in contexts.

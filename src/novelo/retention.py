@@ -6,10 +6,10 @@
     Retention(closed="7d")                             closed a week ago; closed="0d" is delete on close
 
 The same as a text, for the command line and a configuration file: "idle:90d", "age:2y,owner=acme",
-"idle:30d,tag=suporte,keep=summary", "closed:0d", "idle:1d,thread=t-1". A rule takes a thread when *one* of its times is
-over and *all* of its conditions hold; the first rule that takes a thread is the reason.
+"idle:30d,tag=suporte,keep=summary", "closed:0d", "idle:1d,thread=t-1". A rule takes a thread when *one* of its times
+is over and *all* of its conditions hold; the first rule that takes a thread is the reason.
 
-What a rule never takes: a thread that is held, one whose turn is open, and, with keep="summary", what no summary covers.
+What no rule takes: a thread that is held, one whose turn is open, and, with keep="summary", what no summary covers.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ import msgspec
 from novelo.errors import InvalidSpec
 
 SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0, "mo": 2_592_000.0, "y": 31_536_000.0}
-WORDS = {
-    "second": "s", "sec": "s", "minute": "min", "hour": "h", "day": "d", "week": "w", "month": "mo", "m": "mo", "year": "y",
-}  # fmt: skip
+WORDS = {"second": "s", "sec": "s", "minute": "min", "hour": "h", "day": "d", "week": "w", "month": "mo", "year": "y"}
 _DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)\s*([a-z]+?)s?")
 _TIMES = {"idle": "max_idle", "age": "max_age", "closed": "closed"}
 _CONDITIONS = ("owner", "tag", "thread", "keep")
@@ -111,8 +109,12 @@ class Retention:
             raise InvalidSpec("a rule of retention without a time: give max_idle, max_age or closed, such as '90d'")
 
     def __str__(self) -> str:
-        times = [f"{word}:{_text(getattr(self, name))}" for word, name in _TIMES.items() if getattr(self, name) is not None]
-        named = [f"{name}={getattr(self, name)}" for name in ("owner", "tag", "thread") if getattr(self, name) is not None]
+        times = [
+            f"{word}:{_text(getattr(self, name))}" for word, name in _TIMES.items() if getattr(self, name) is not None
+        ]
+        named = [
+            f"{name}={getattr(self, name)}" for name in ("owner", "tag", "thread") if getattr(self, name) is not None
+        ]
         return ",".join([*times, *named, *(["keep=summary"] if self.keep == "summary" else [])])
 
     @property
@@ -190,9 +192,11 @@ def _rule(text: Any) -> Retention:
         raise InvalidSpec(f"a rule of retention: expected a text or a Retention, not {type(text).__name__}")
     named: dict[str, str] = {}
     for piece in text.split(","):
-        name, sign, value = (part.strip() for part in re.split(r"([:=])", piece.strip(), maxsplit=1)) if re.search(
-            "[:=]", piece
-        ) else (piece, "", "")
+        name, sign, value = (
+            (part.strip() for part in re.split(r"([:=])", piece.strip(), maxsplit=1))
+            if re.search("[:=]", piece)
+            else (piece, "", "")
+        )
         field = _TIMES.get(name) if sign == ":" else name if name in _CONDITIONS and sign == "=" else None
         if field is None or not value or field in named:
             raise InvalidSpec(

@@ -1,4 +1,4 @@
-"""What a store promises about removing: erasure with receipts, holds that forbid it, retention, and the audit of it all.
+"""What a store promises about removing: erasure with receipts, holds that forbid it, retention, and the audit of all.
 
 - A removal is one transaction: the fence first, then rows, what was made from them, and the row of the audit.
 - A hold on a thread, or on its owner, refuses every removal (`ThreadHeld`), whoever asks for it.
@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -86,6 +86,17 @@ class Cut(msgspec.Struct, frozen=True):
     closed: bool = False
 
 
+class Traces(NamedTuple):
+    """What is still there after a removal, in words.
+
+    `waits` goes by itself, `gaps` when something is written over it, and `copies` when nobody keeps them any more.
+    """
+
+    waits: tuple[str, ...]
+    gaps: tuple[str, ...]
+    copies: tuple[str, ...]
+
+
 class Changed(int):
     """How many entries were changed; `receipt` tells the rest."""
 
@@ -122,7 +133,7 @@ class PrivacyStore(Protocol):
         """
         ...
 
-    def traces(self, clean: bool, vacuumed: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def traces(self, clean: bool, vacuumed: str) -> Traces:
         """What is still there after a removal, in words: what will go, and what cannot be reached from here.
 
         Args:

@@ -34,13 +34,16 @@ from novelo.stores.postgres.index import Index
 from novelo.stores.postgres.migrations import bring_up
 from novelo.stores.postgres.session import Session, adapt
 from novelo.stores.postgres.texts import TABLES, checked_schema
+from novelo.stores.privacy import Traces
 
 T = TypeVar("T")
 SCHEMA_NAME = "novelo"
 TIMEOUT_S = 10.0  # for a connection, and for a free one of the pool
 LOCK_S = 30.0  # how long a writer waits for another one of the same thread
 POOL = 10  # connections at most, of one process
-DEAD_ROWS = "dead rows in the tables' files, until VACUUM has passed (the server does it by itself, or ask for it: vacuum)"
+DEAD_ROWS = (
+    "dead rows in the tables' files, until VACUUM has passed (the server does it by itself, or ask for it: vacuum)"
+)
 FREE = "free space in the tables' files, until it is written over (a full vacuum writes them anew)"
 LOGS = "the server's write-ahead log, its archive and its standbys"
 LOOK_S = 5.0  # after so long a connection that lies idle is asked whether it is alive; before, only its socket is
@@ -263,10 +266,10 @@ class Database:
             raise StorageUnavailable("this user may not VACUUM the tables: ask as their owner (docs/postgres.md)")
         return True
 
-    def traces(self, clean: bool, vacuumed: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def traces(self, clean: bool, vacuumed: str) -> Traces:
         """What is left of removed rows, in words."""
         free = (FREE,) if vacuumed == "plain" else ()
-        return (() if vacuumed else (DEAD_ROWS,)), (*free, LOGS, BACKUPS)
+        return Traces(() if vacuumed else (DEAD_ROWS,), free, (LOGS, BACKUPS))
 
     def close(self) -> None:
         """Close all connections; one that is lent out is closed when it comes back."""

@@ -100,7 +100,11 @@ def _any_of(match: str) -> str:
 
 
 def _columns(pieces: list[tuple[str, int, int]]) -> tuple[list[bytes], list[int], list[int]]:
-    return [bytes.fromhex(key) for key, _, _ in pieces], [start for _, start, _ in pieces], [stop for _, _, stop in pieces]
+    return (
+        [bytes.fromhex(key) for key, _, _ in pieces],
+        [start for _, start, _ in pieces],
+        [stop for _, _, stop in pieces],
+    )
 
 
 _ADAPTED: dict[str, Callable[[Any], Any]] = {

@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 
 from novelo.errors import InvalidSpec, ThreadErased, UnknownEntry
-from novelo.messages import Message, decode, encode
 from novelo.masking import Mask
+from novelo.messages import Message, decode, encode
 from novelo.stores.base import Changed, NewEntry, Note, Receipt, StoredEntry, ThreadRow
 from novelo.stores.privacy import NOBODY, Gone
-from novelo.stores.reference.masking import mask_kept
 from novelo.stores.reference.kept import Kept
+from novelo.stores.reference.masking import mask_kept
 from novelo.stores.reference.removing import KeptRemoving
 from novelo.stores.rules import checked_facts, checked_positions, clamped, merged, without, without_quotes
 

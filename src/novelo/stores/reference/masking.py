@@ -17,9 +17,7 @@ def mask_kept(kept: Kept, mask: Mask, counts: Counter[str]) -> None:
     """Put a mask over all of a thread but its entries; what changed, by kind."""
     before = counts.total()
     row = kept.row
-    made = replace(
-        row, title=masked(row.title, mask), tags=masked(row.tags, mask), metadata=masked(row.metadata, mask)
-    )
+    made = replace(row, title=masked(row.title, mask), tags=masked(row.tags, mask), metadata=masked(row.metadata, mask))
     counts["facts"] += made != row
     state = masked(kept.state, mask)
     counts["state"] += state != kept.state

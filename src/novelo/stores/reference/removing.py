@@ -9,8 +9,8 @@ import msgspec
 
 from novelo.errors import ThreadHeld, UnknownEntry
 from novelo.messages import encode
-from novelo.stores.base import AuditRow, Changed, Cut, Found, Hold, Note, Receipt, Standing, ThreadRow
-from novelo.stores.privacy import NOBODY, Gone, Hook
+from novelo.stores.base import AuditRow, Cut, Found, Hold, Note, Receipt, Standing, ThreadRow
+from novelo.stores.privacy import NOBODY, Gone, Hook, Traces
 from novelo.stores.reference.background import KeptBackground, version_of
 from novelo.stores.reference.kept import Kept
 from novelo.stores.rules import by_hours, checked_reason, dollars, owner_key, plain
@@ -130,9 +130,9 @@ class KeptRemoving(KeptAudited):
         """There are no gaps."""
         return True
 
-    def traces(self, clean: bool, vacuumed: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def traces(self, clean: bool, vacuumed: str) -> Traces:
         """Nothing is left, and there are no files."""
-        return (), ()
+        return Traces((), (), ())
 
     def erase(self, key: bytes, now: float, *, forks: str = "erase", note: Note = NOBODY) -> Receipt:
         """Remove a thread for good; a late writer cannot revive it."""
@@ -222,7 +222,11 @@ class KeptRemoving(KeptAudited):
 
     def _unused(self, read: ThreadRow) -> Kept | None:
         kept = self._living(read.key)
-        if kept is None or (kept.row.epoch, kept.row.updated, kept.row.status) != (read.epoch, read.updated, read.status):
+        if kept is None or (kept.row.epoch, kept.row.updated, kept.row.status) != (
+            read.epoch,
+            read.updated,
+            read.status,
+        ):
             return None
         try:
             self._free(kept.row)

@@ -20,6 +20,7 @@ import apsw
 
 from novelo.errors import StorageCorrupt, StorageFull, StorageReadOnly, StorageUnavailable, StoreError
 from novelo.stores.base import BACKUPS
+from novelo.stores.privacy import Traces
 from novelo.stores.sqlite import files
 from novelo.stores.sqlite.index import Index
 from novelo.stores.sqlite.migrations import bring_up, secret_of
@@ -28,7 +29,9 @@ from novelo.stores.tables.rows import over
 
 T = TypeVar("T")
 BUSY_S = 30.0  # how long a write waits for writers of other processes before it gives up
-LOG_WAITS = "the write-ahead log beside the file, which a reader holds: it goes with the next removal, or with the last close"
+LOG_WAITS = (
+    "the write-ahead log beside the file, which a reader holds: it goes with the next removal, or with the last close"
+)
 SCRUB_S = 2.0  # how long the log waits for readers to let it be emptied
 OPTIONS = """
 PRAGMA secure_delete = ON;
@@ -300,9 +303,9 @@ class Database:
             connection.execute("VACUUM")
         return self.scrub()
 
-    def traces(self, clean: bool, vacuumed: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def traces(self, clean: bool, vacuumed: str) -> Traces:
         """What is left of removed rows, in words."""
-        return (() if clean else (LOG_WAITS,)), (BACKUPS,)
+        return Traces(() if clean else (LOG_WAITS,), (), (BACKUPS,))
 
     def with_room(self, work: Callable[[], T], smaller: Callable[[], T] | None = None) -> T:
         """Do work that must pass on a full disk too: the ballast is given back, and the work is done again.

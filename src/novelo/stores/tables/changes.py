@@ -163,9 +163,7 @@ class Changes(Audited):
         receipt = Receipt(dict(+counts), kind=kind, scope=thread.key.hex(), at=now, number=number)
         return Changed(counts["entries"], receipt)
 
-    def _tell_changed(
-        self, holders: dict[int, bytes], kind: str, now: float, family: dict[bytes, ThreadRow]
-    ) -> None:
+    def _tell_changed(self, holders: dict[int, bytes], kind: str, now: float, family: dict[bytes, ThreadRow]) -> None:
         for key, thread in family.items():
             places = tuple(sorted(position for position, holder in holders.items() if holder == key))
             if places or kind == "pattern":
@@ -195,9 +193,7 @@ class Changes(Audited):
             former = from_row(key, row)  # never seal what was altered
             self.replaced.note(key, former.message, position)
             for (one,) in list(db.run("sharing", (key, position))):
-                counts["checkpoint_values"] += forget(
-                    db, one, position, former.message, replaced=new is not None
-                )
+                counts["checkpoint_values"] += forget(db, one, position, former.message, replaced=new is not None)
                 counts["vectors"] += self._drop_vectors(db, one, position, position + 1)
             name, body = None, None
             if new is not None:

@@ -39,6 +39,12 @@ def put_written(db: Connection, *row: Any) -> None:
     db.run("write", (*row, over("checkpoint writes", *row)))
 
 
+def shorten_written(db: Connection, columns: tuple[Any, ...], body: bytes, former: bytes) -> None:
+    """Another body for what a task wrote, if it is still the one that is known."""
+    row = (*columns, body)
+    db.run("shorten_write", (*columns[:4], body, former, over("checkpoint writes", *row)))
+
+
 def _known(what: str, key: bytes, body: Any) -> bytes:
     """A body without the byte for its format.
 

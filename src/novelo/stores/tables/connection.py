@@ -11,6 +11,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
+from novelo.stores.privacy import Traces
+
 T = TypeVar("T")
 Row = tuple[Any, ...]
 
@@ -120,8 +122,8 @@ class Database(Protocol):
         """Rewrite what holds gaps; False if a reader is in the way."""
         ...
 
-    def traces(self, clean: bool, vacuumed: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """What is left of removed rows, in words: what will go, and what cannot be reached from here."""
+    def traces(self, clean: bool, vacuumed: str) -> Traces:
+        """What is left of removed rows, in words."""
         ...
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
 """A mask over all that is kept of a thread beside its entries: facts, drafts, manifests, summaries, states of graphs.
 
 Entries say what the transcript says; these say it again, in other words, or say what no entry says: a version of a
-message that a graph has replaced, an input that no state took up, a channel of notes. What cannot be looked into (a value
-that is encrypted) stays, and is counted as `unread`; what can be read but not written again is emptied.
+message that a graph has replaced, an input that no state took up, a channel of notes. What cannot be looked into (a
+value that is encrypted) stays, and is counted as `unread`; what can be read but not written again is emptied.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import msgspec
 
 from novelo.errors import StorageCorrupt, StorageFull, StoreError, ThreadHeld
 from novelo.stores.base import Cut, Found, NewEntry, Note, Receipt, Standing, ThreadRow
-from novelo.stores.privacy import NOBODY, Gone
+from novelo.stores.privacy import NOBODY, Gone, Traces
 from novelo.stores.rules import storable
 from novelo.stores.tables.audited import act
 from novelo.stores.tables.changes import TABLES, left_over
@@ -96,8 +96,8 @@ class Removing(Forks):
         """Rewrite what holds gaps; False if a reader is in the way."""
         return self.scrub() and self.database.vacuum(full)
 
-    def traces(self, clean: bool, vacuumed: str) -> tuple[Names, Names]:
-        """What is still there, in words: what will go, and what cannot be reached from here."""
+    def traces(self, clean: bool, vacuumed: str) -> Traces:
+        """What is still there, in words."""
         return self.database.traces(clean, vacuumed)
 
     def _remove_left_over(self) -> bool:
@@ -186,7 +186,9 @@ class Removing(Forks):
                 return None
             shared = max((at for _, at in db.run("children", (thread.key,))), default=0)
             start = max(thread.opening, thread.fork_at if thread.parent is not None else 0, shared)
-            positions = [row[0] for row in db.run("texts_below", (thread.key, start, made.upto)) if row[0] not in made.held]
+            positions = [
+                row[0] for row in db.run("texts_below", (thread.key, start, made.upto)) if row[0] not in made.held
+            ]
             counts: Counter[str] = Counter()
             bodies: dict[int, NewEntry | None] = dict.fromkeys(positions)
             changed = self._set_bodies(db, dict.fromkeys(positions, thread.key), bodies, counts)

@@ -1,5 +1,4 @@
-"""The store over tables: the turn protocol. Reading stands in `reading.py`, what else changes a thread in `changes.py`,
-what removes one in `removing.py`.
+"""The store over tables: the turn protocol. `reading.py` reads, `changes.py` and `removing.py` do all else.
 
 A plain turn is two transactions: `begin` writes the question, `append` the answer with everything that goes with it.
 Between them no transaction is open and no connection held, however long the model takes.
