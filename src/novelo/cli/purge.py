@@ -138,7 +138,7 @@ def erase(
 ) -> None:
     """Erase a thread, a message, what a pattern finds, or all of an owner, for good; the receipt says what went.
 
-    Examples: novelo erase t1 · novelo erase t1 --pattern "[0-9]{3}-[0-9]{2}" · novelo erase --owner maria --reason DSR-17
+    Examples: novelo erase t1 · novelo erase t1 --pattern "[0-9]{3}-[0-9]{2}" · novelo erase --owner maria
     """
     if thread_id is None and owner is None:
         raise typer.BadParameter("name a thread, or an owner with --owner")

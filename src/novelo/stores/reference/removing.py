@@ -206,7 +206,7 @@ class KeptRemoving(KeptAudited):
                 own = {} if kept is None else kept.entries
                 found = [e.message for p, e in own.items() if start <= p < stop and not e.deleted]
                 if found:
-                    size = sum(len(encode(message)) - len(message.role) - 9 for message in found)  # without {"role":""
+                    size = sum(len(encode(message)) - len(message.role) - 10 for message in found)  # without its role
                     out[key] = (len(found), size)
         return out
 
