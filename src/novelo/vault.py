@@ -5,12 +5,97 @@ What a vault is, and in which order it and the database are written, is told in 
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from novelo.errors import InvalidSpec
-from novelo.stores.vaults.base import ENTRY, THREAD, Erased, Vault, Wrapped
+from novelo.stores.vaults.base import ENTRY, KEPT, THREAD, Erased, Vault, Wrapped
+from novelo.stores.vaults.guard import GuardedDatabase
+from novelo.stores.vaults.opening import Facts, matched, replay
 
-__all__ = ["ENTRY", "THREAD", "Erased", "Vault", "Wrapped", "open_vault"]
+__all__ = ["ENTRY", "KEPT", "THREAD", "Erased", "Vault", "Wrapped", "open_vault", "with_vault"]
+VAULT, KEY = "NOVELO_VAULT", "NOVELO_KEY"  # of the environment, for a database that has a vault, or is encrypted
+
+S = TypeVar("S")
+
+
+def with_vault(
+    database: Any,
+    make: Callable[[Any, bool], S],
+    *,
+    search: bool,
+    vault: str | None,
+    key: Any,
+    strict: bool,
+    documents: bool,
+) -> S:
+    """The store over a database, behind its vault if it has one; erasures that came back are made again first.
+
+    Args:
+        database: of an engine, open; it is closed if anything fails.
+        make: from a database, and whether messages are indexed for search, to the store.
+        vault, key, strict, documents: see `novelo.open`.
+    Raises:
+        StorageUnavailable: the vault cannot be opened. KeyRefused: the key is missing or another one.
+        InvalidSpec, StorageCorrupt: see `matched`.
+    """
+    opened: Vault | None = None
+    try:
+        facts = Facts(database)
+        if vault is None and facts.vault is not None:
+            vault = os.environ.get(VAULT)
+            if not vault:
+                raise InvalidSpec(f"the database has a vault: open it with vault=, or set {VAULT} to its address")
+        if key is None and facts.encrypted and os.environ.get(KEY):
+            key = f"env:{KEY}"
+        if vault is None:
+            if key is not None:
+                raise InvalidSpec("encryption needs a vault apart from the database: open it with vault= too")
+            return make(database, search)
+        _apart(database, vault)
+        opened = open_vault(vault, create=facts.vault is None)
+        matched(database, facts, opened, key is not None)
+        guard: Any
+        destroy = None
+        if key is None:
+            guard = GuardedDatabase(database, opened)
+        else:
+            from novelo.stores.vaults.cipher import EncryptedDatabase
+            from novelo.stores.vaults.keyring import Keyring
+            from novelo.stores.vaults.wrapping import wrapping_keys
+
+            keyring = Keyring(opened, wrapping_keys(key))
+            guard = EncryptedDatabase(database, opened, keyring, strict=strict, documents=documents)
+            destroy = keyring.destroy
+        store = make(guard, search and key is None)
+        replay(store, guard, facts.seen, destroy)
+        return store
+    except BaseException:
+        if opened is not None:
+            opened.close()
+        database.close()
+        raise
+
+
+def _apart(database: Any, vault: str) -> None:
+    """A vault in the database itself would be restored with it."""
+    settings = getattr(database, "settings", None)
+    if settings is not None and vault.startswith("postgres"):
+        from novelo.stores.postgres.database import Settings
+
+        same = Settings(vault).place == settings.place
+    else:
+        path = getattr(database, "path", "")
+        same = (
+            bool(path)
+            and vault.startswith("sqlite:///")
+            and Path(unquote(vault[10:])).resolve() == Path(path).resolve()
+        )
+    if same:
+        raise InvalidSpec("the vault lies in the database itself: a backup would bring both back; choose another place")
 
 
 def open_vault(url: str, *, create: bool = True) -> Vault:

@@ -74,6 +74,7 @@ ALLOWED_IN: dict[str, frozenset[str]] = {
     "apsw": frozenset(["stores.sqlite", "stores.vaults.sqlite"]),
     "bpe_openai": frozenset(["tokens"]),
     "bs4": frozenset(["retrievers.readers.html"]),
+    "cryptography": frozenset(["stores.vaults"]),
     "docx": frozenset(["retrievers.readers.docx"]),
     "dotenv": frozenset(["models.env"]),
     "genai_prices": frozenset(["prices"]),
@@ -287,7 +288,7 @@ def test_models_stores_and_retrievers_do_not_know_each_other() -> None:
 
 
 def test_only_connect_knows_every_backend() -> None:
-    """The shell asks the outside through its seams; only connect.py, and vault.py for vaults, name a store or a model."""
+    """The shell asks the outside through its seams; only connect.py, and vault.py, name a store or a model."""
     known = [
         found
         for found in OWN

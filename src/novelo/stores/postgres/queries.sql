@@ -418,3 +418,19 @@ SELECT kind, min(greatest(due, lease_until)) FROM work GROUP BY kind;
 -- What an erasure removed, by counts.
 INSERT INTO erasures (thread, number, erased, rows)
 SELECT $1, coalesce(max(number), 0) + 1, $2::double precision, $3::text FROM erasures WHERE thread = $1;
+
+-- vault_facts --
+-- What a database knows of its vault.
+SELECT name, value FROM meta WHERE name IN ('vault', 'vault ledger', 'encrypted');
+
+-- keep_vault_fact --
+-- One such fact.
+INSERT INTO meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+
+-- any_thread --
+-- Whether a database holds any thread, an erased one too.
+SELECT 1 FROM threads LIMIT 1;
+
+-- set_turn --
+-- The texts of a turn that moved, hidden anew for its place.
+UPDATE turns SET request = $3, manifest = $4 WHERE thread = $1 AND first = $2;
