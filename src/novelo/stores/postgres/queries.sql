@@ -434,3 +434,7 @@ SELECT 1 FROM threads LIMIT 1;
 -- set_turn --
 -- The texts of a turn that moved, hidden anew for its place.
 UPDATE turns SET request = $3, manifest = $4 WHERE thread = $1 AND first = $2;
+
+-- vectors_between --
+-- All vectors of a stretch of a thread; a fork that takes them over has another key.
+SELECT model, position, vector FROM vectors WHERE thread = $1 AND position >= $2 AND position < $3;

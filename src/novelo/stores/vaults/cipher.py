@@ -14,13 +14,25 @@ from typing import Any
 
 import msgspec
 
-from novelo.errors import InvalidSpec, StorageCorrupt, Undecipherable
+from novelo.errors import InvalidSpec, StorageCorrupt, ThreadErased, Undecipherable
 from novelo.stores.tables.connection import Row
 from novelo.stores.tables.filters import holds
 from novelo.stores.tables.rows import Facts, over, unsealed, verify
 from novelo.stores.vaults.base import Erased, Vault
 from novelo.stores.vaults.ciphers import MARK, ThreadKey, version_of
-from novelo.stores.vaults.columns import BYTES, FILTERED, FREE, NAME, QUOTING, REFUSED, RULES, TEXT, Column, Rule
+from novelo.stores.vaults.columns import (
+    BYTES,
+    CLEAR,
+    DOCUMENTS,
+    FILTERED,
+    FREE,
+    NAME,
+    QUOTING,
+    RULES,
+    TEXT,
+    Column,
+    Rule,
+)  # fmt: skip
 from novelo.stores.vaults.guard import GuardedConnection, GuardedDatabase
 from novelo.stores.vaults.keyring import Keyring
 
@@ -44,19 +56,19 @@ class Cipher(GuardedConnection):
                 return self._filtered(name, rule, args)
             rows: Iterator[Row] = self._inner.run(name, args)
             return map(self._revealing(rule, args), rows) if rule.gives or rule.names else rows
-        if name in FREE:
+        if name in FREE or name in DOCUMENTS or (name in CLEAR and self._guard.documents):
             return self._inner.run(name, args)  # type: ignore[no-any-return]
         by_hand = _BY_HAND.get(name)
         if by_hand is not None:
             return by_hand(self, name, args)
         if name in QUOTING:
             return self._quoting(name, args)
-        if name in REFUSED or not self._guard.documents:
+        if name in CLEAR:
             raise InvalidSpec(
-                f"{name}: this would be stored in clear, and the memory is encrypted; open it with documents=True to "
-                "keep collections of documents unencrypted"
+                "collections of documents are not encrypted, and this memory is: keep them in another database, or "
+                "open this one with clear_documents=True"
             )
-        return self._inner.run(name, args)  # type: ignore[no-any-return]
+        raise InvalidSpec(f"{name}: an encrypted memory does not say what this statement stores")
 
     def threads(self, owner: str | None, cursor: tuple[float, bytes] | None) -> Iterator[Row]:
         """Rows of an owner's threads, or of all."""
@@ -70,7 +82,7 @@ class Cipher(GuardedConnection):
         if found is None:
             row = next(iter(self._inner.run("ancestor", (thread,))), None)
             if row is None or row[METADATA] is None:
-                raise StorageCorrupt(f"the row of thread {thread.hex()} is missing: restore a backup")
+                raise ThreadErased("the thread was erased; nothing was stored")
             self._thread(row)
             found = self._guard.keyring.current(thread)
             if found is None:
@@ -179,8 +191,8 @@ class Cipher(GuardedConnection):
         sealed = key.reveal(blob, "threads.metadata")
         self._guard.keyring.note(thread, version)
         facts = msgspec.json.decode(unsealed(thread, "facts", sealed), type=Facts)
-        if row[OWNER] != self._guard.keyring.owner(facts.owner):
-            raise Undecipherable(f"the owner of thread {thread.hex()} was altered outside of novelo: restore a backup")
+        if (row[OWNER], *row[TITLE : TAGS + 1]) != (self._guard.keyring.owner(facts.owner), "", "[]"):
+            raise Undecipherable(f"the names of thread {thread.hex()} were altered outside of novelo: restore a backup")
         return facts, sealed
 
     def _thread(self, row: Row) -> Row:
@@ -291,9 +303,13 @@ class Cipher(GuardedConnection):
         return done
 
     def _move_vectors(self, name: str, args: Sequence[Any]) -> Iterator[Row]:
-        """Vectors of a thread that goes are not taken over by another, which has another key: they are made anew."""
-        self._kept.add(args[0])
-        return self._inner.run("drop_vectors", args[:3])  # type: ignore[no-any-return]
+        """Another thread takes vectors over, and has another key."""
+        thread, start, stop, to = args
+        self._kept.add(thread)
+        for model, position, vector in list(self._inner.run("vectors_between", (thread, start, stop))):
+            plain = self._reveal(thread, _VECTOR, vector, [model, position]) if vector else vector
+            self.run("put_vector", (to, model, position, plain))
+        return self._inner.run("drop_vectors", (thread, start, stop))  # type: ignore[no-any-return]
 
     # ------------------------------------------------------------------------------------------ looking inside
     def _quoting(self, name: str, args: Sequence[Any]) -> Iterator[Row]:
@@ -319,7 +335,7 @@ class Cipher(GuardedConnection):
         return _first((row for row in rows if all(holds(row[11], *one) for one in wanted)), args[place + 1])
 
 
-_STATE = Column(STATE, "threads.state")
+_STATE, _VECTOR = Column(STATE, "threads.state"), Column(2, "vectors.vector")
 _BY_HAND: dict[str, Callable[[Cipher, str, Sequence[Any]], Iterator[Row]]] = {
     **dict.fromkeys(("thread", "ancestor"), Cipher._threads_rows),
     **dict.fromkeys(("tail", "range", "entry_at"), Cipher._entries),

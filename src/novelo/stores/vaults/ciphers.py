@@ -1,9 +1,9 @@
 """One data key and what is done with it: bytes are hidden under AES-256-GCM, names under AES-SIV, owners under a hash.
 
-Hidden bytes are two bytes of a mark, four of the data key's version, twelve of a random nonce, and the text with its tag
-of sixteen: 34 bytes more than was hidden. What they belong to (table, column, thread, row, version) is authenticated
-with them, so that a row that was moved, swapped or cut is refused. One key serves one thread: far below the 2^32
-messages up to which random nonces are safe (NIST SP 800-38D, 8.3).
+Hidden bytes are two bytes of a mark, four of the data key's version, twelve of a random nonce, and the text with its
+tag of sixteen: 34 bytes more than was hidden. What they belong to (table, column, thread, row, version) is
+authenticated with them, so that a row that was moved, swapped or cut is refused. One key serves one thread: far below
+the 2^32 messages up to which random nonces are safe (NIST SP 800-38D, 8.3).
 
 A name that must be found again (a message's id, an idempotency key, a hash) is encrypted deterministically (AES-SIV,
 RFC 5297): the same name under the same key gives the same bytes, and without the key nobody can tell which name it is,
