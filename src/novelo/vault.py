@@ -16,7 +16,7 @@ from novelo.stores.vaults.base import ENTRY, KEPT, THREAD, Erased, Vault, Wrappe
 from novelo.stores.vaults.guard import GuardedDatabase
 from novelo.stores.vaults.opening import Facts, matched, replay
 
-__all__ = ["ENTRY", "KEPT", "THREAD", "Erased", "Vault", "Wrapped", "open_vault", "with_vault"]
+__all__ = ["ENTRY", "KEPT", "THREAD", "Erased", "Vault", "Vaulted", "Wrapped", "open_vault", "rotate", "with_vault"]
 VAULT, KEY = "NOVELO_VAULT", "NOVELO_KEY"  # of the environment, for a database that has a vault, or is encrypted
 
 S = TypeVar("S")
@@ -78,6 +78,60 @@ def with_vault(
             opened.close()
         database.close()
         raise
+
+
+class Vaulted:
+    """What a memory has to do with its vault."""
+
+    store: Any
+
+    @property
+    def vault(self) -> Vault | None:
+        """The vault that the memory was opened with."""
+        found: Vault | None = getattr(getattr(self.store, "database", None), "vault", None)
+        return found
+
+    @property
+    def encrypted(self) -> bool:
+        """Whether what is stored is encrypted."""
+        return getattr(getattr(self.store, "database", None), "keyring", None) is not None
+
+    def rotate_keys(self, new: Any, progress: Callable[[int, int], None] | None = None) -> int:
+        """Wrap the threads' data keys by another key; what they encrypt stays as it is. How many were wrapped anew.
+
+        While it runs, and as long as other processes run with the old key, open memories with both: `key=[new, old]`.
+        A rotation that was cut off goes on where it stopped when it is asked for again.
+
+        Args:
+            new: as `key` of `novelo.open`.
+            progress: told how many are done, and of how many.
+        Raises:
+            InvalidSpec: the memory is not encrypted.
+        """
+        if not self.encrypted:
+            raise InvalidSpec("the memory is not encrypted: there are no keys to rotate")
+        from novelo.stores.vaults.wrapping import wrapping_key
+
+        return int(self.store.database.keyring.rotate(wrapping_key(new), progress))
+
+
+def rotate(vault: str, old: Any, new: Any, progress: Callable[[int, int], None] | None = None) -> int:
+    """The same of a vault alone, whose database need not be at hand.
+
+    Raises:
+        KeyRefused: the old key is not the vault's.
+    """
+    from novelo.stores.vaults.keyring import Keyring
+    from novelo.stores.vaults.wrapping import wrapping_key, wrapping_keys
+
+    opened = open_vault(vault, create=False)
+    try:
+        if opened.fact("encrypted") is None:
+            raise InvalidSpec("the vault holds no keys: its database is not encrypted")
+        first = wrapping_key(new)
+        return Keyring(opened, [first, *wrapping_keys(old)]).rotate(first, progress)
+    finally:
+        opened.close()
 
 
 def _apart(database: Any, vault: str) -> None:

@@ -314,12 +314,12 @@ class Cipher(GuardedConnection):
     # ------------------------------------------------------------------------------------------ looking inside
     def _quoting(self, name: str, args: Sequence[Any]) -> Iterator[Row]:
         """Rows whose hidden bytes hold one of some signs."""
-        rule, signs, at = QUOTING[name]
+        statement, rule, signs, at, given = QUOTING[name]
         wanted = [s.encode() if isinstance(s, str) else bytes(s) for s in (args[i] for i in signs)]
-        none = "" if isinstance(args[signs[0]], str) else b""
-        values = [none if i in signs else value for i, value in enumerate(args)]
-        rows = map(self._revealing(rule, values), list(self._inner.run(name, values)))
-        return (row for row in rows if any(sign in row[at] for sign in wanted))
+        everything = ["" if i in signs else value for i, value in enumerate(args)]  # nothing at all is in every text
+        args = everything if statement == name else args[:1]
+        rows = map(self._revealing(rule, args), list(self._inner.run(statement, args)))
+        return (tuple(row[i] for i in given) for row in rows if row[at] and any(sign in row[at] for sign in wanted))
 
     def _filtered(self, name: str, rule: Rule, args: Sequence[Any]) -> Iterator[Row]:
         """Checkpoints whose hidden metadata holds some values; a limit counts those alone."""

@@ -1,9 +1,9 @@
 """Which columns of which statements hold content: the whole of what is encrypted, as data.
 
 Each statement of `queries.sql`, `checkpoints.sql` and `documents.sql`, of both engines, stands in exactly one of the
-tables below, and a test holds that; one that stands in none is refused at run time. What a statement takes (`takes`) is hidden before it
-runs, what it gives (`gives`) is revealed before anybody sees it. A place says which other columns a hidden one belongs
-to: a number is a column of the same arguments or row, `~number` an argument where a row is read.
+tables below, and a test holds that; one that stands in none is refused at run time. What a statement takes (`takes`) is
+hidden before it runs, what it gives (`gives`) is revealed before anybody sees it. A place says which other columns a
+hidden one belongs to: a number is a column of the same arguments or row, `~number` an argument where a row is read.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ _ALL_WRITTEN = Rule(
     gives=(Column(4, "checkpoint_writes.body", BYTES, (0, 1, 2)),), given=Seal("checkpoint writes", 0, 5, 5)
 )
 _VALUE = Rule(
-    gives=(Column(1, "checkpoint_values.hash", MARK), Column(3, "checkpoint_values.body", BYTES, (0,))),
+    gives=(Column(1, "checkpoint_values.hash", MARK), Column(3, "checkpoint_values.body", BYTES, (0, 1))),
     given=Seal("checkpoint value", 0, 5, 5),
 )
 _CALLS = Rule(
@@ -150,17 +150,20 @@ RULES: dict[str, Rule] = {
     "value": _VALUE,
     "all_values": _VALUE,
     "value_by_hash": Rule(takes=(Column(1, "checkpoint_values.hash", MARK),)),
-    "keep": Rule(takes=(Column(2, "checkpoint_values.hash", MARK), Column(4, "checkpoint_values.body", BYTES, (1,)))),
-    "became": Rule(takes=(Column(2, "checkpoint_values.body", BYTES, (1,)), Column(4, "checkpoint_values.hash", MARK))),
-    "cut": Rule(takes=(Column(3, "checkpoint_values.body", BYTES, (1,)), Column(4, "checkpoint_values.hash", MARK))),
+    "keep": Rule(takes=(Column(2, "checkpoint_values.hash", MARK), Column(4, "checkpoint_values.body", BYTES, (1, 2)))),
+    "became": Rule(
+        takes=(Column(4, "checkpoint_values.hash", MARK), Column(2, "checkpoint_values.body", BYTES, (1, 4)))
+    ),
+    "cut": Rule(takes=(Column(4, "checkpoint_values.hash", MARK), Column(3, "checkpoint_values.body", BYTES, (1, 4)))),
 }
-# Statements that look for bytes inside of what is hidden: all rows come, and are looked through behind the cipher.
-# Where the bytes stand among the arguments, where they are looked for in a row.
-QUOTING: dict[str, tuple[Rule, tuple[int, ...], int]] = {
-    "quoting": (Rule(gives=(Column(1, "turns.manifest", BYTES, (0,)),)), (2, 3, 4), 1),
-    "quoting_values": (Rule(gives=(Column(1, "checkpoint_values.body", BYTES, (0,)),)), (1,), 1),
-    "quoting_checkpoints": (_CHECKPOINT, (1,), 9),
-    "quoting_writes": (_ALL_WRITTEN, (1,), 4),
+# Statements that look for bytes inside of what is hidden: all rows come, of a statement of the same columns or more,
+# and are looked through behind the cipher. Where the bytes stand among the arguments, where they are looked for in a
+# row, and which columns are given.
+QUOTING: dict[str, tuple[str, Rule, tuple[int, ...], int, tuple[int, ...]]] = {
+    "quoting": ("quoting", Rule(gives=(Column(1, "turns.manifest", BYTES, (0,)),)), (2, 3, 4), 1, (0, 1)),
+    "quoting_values": ("all_values", _VALUE, (1,), 3, (0, 3)),
+    "quoting_checkpoints": ("all_of_thread", _CHECKPOINT, (1,), 9, tuple(range(11))),
+    "quoting_writes": ("all_written", _ALL_WRITTEN, (1,), 4, tuple(range(6))),
 }
 # Likewise those that filter by metadata: where the filter and the limit stand.
 FILTERED = {"of_namespace": 4, "of_thread": 4, "of_owner": 4}
@@ -177,8 +180,9 @@ FREE = frozenset(
     """
     any_entry any_thread take reseal retake no_turn reaped add close_ranks reopen_turn interrupt_turn renew lock
     hidden_between hidden_below hide_range show_range mark_hidden pins pin unpin mark_pinned sharing
-    content_changed used embedded drop_vectors children cut_fork newest_summary use_summary drop_summaries claim_work renew_work work_done
-    next_work receipt left_over is_left_over any_left_over none_left_over vault_facts keep_vault_fact
+    content_changed used embedded drop_vectors children cut_fork newest_summary use_summary drop_summaries claim_work
+    renew_work work_done next_work receipt left_over is_left_over any_left_over none_left_over vault_facts
+    keep_vault_fact
     newest_id place_of line ancestors drop drop_writes last_value drop_value versions gone as_entry fences any
     waiting waiting_between unindex_waiting thread_number indexed unindex unindex_entry none_waits take_in find_words
     find_words_of index_words rows_of_words words_between
