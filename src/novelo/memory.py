@@ -45,6 +45,7 @@ from novelo.thread import ON_BUSY, Thread
 from novelo.tokens import Correction, TextCounter, counter
 from novelo.turn import LiveTurn
 from novelo.usage import Ledger, Row
+from novelo.vault import Vaulted
 from novelo.worker import KIND as COMPACT
 from novelo.worker import RETRY_S, Worker, work_off
 
@@ -59,7 +60,7 @@ class Page(Found[ThreadRow]):
     cursor: str | None = None
 
 
-class Memory(Privacy):
+class Memory(Privacy, Vaulted):
     """The threads of one store. Safe to use from several threads; close it at the end, or use it with `with`."""
 
     def __init__(

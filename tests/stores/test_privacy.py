@@ -22,6 +22,11 @@ def mask(text):
     return text.replace("canary", "[redacted]")
 
 
+def encrypted(hand):
+    """Whether the store is an encrypted one."""
+    return type(getattr(hand.store, "database", None)).__name__ == "EncryptedDatabase"
+
+
 def summarized(hand, text="they spoke", upto=None):
     """A summary of the thread's beginning, in use."""
     row = hand.row
@@ -59,12 +64,16 @@ def test_an_owners_hold_holds_threads_and_documents(hand):
     for one in (mine, later):
         with pytest.raises(ThreadHeld):
             one.store.erase(one.key, 2.0)
-    key = hand.store.documents.key_of("ana", "d")
-    hand.store.documents.put(key, ("ana", "d"), [], 1.0)
-    with pytest.raises(ThreadHeld):
-        hand.store.documents.erase(key, 2.0)
     assert hand.store.erase(theirs.key, 2.0).number and hand.store.holds([scope])[0].owner
-    assert hand.store.release(scope, 3.0, owner="ana") and hand.store.documents.erase(key, 4.0)["sources"] == 0
+    docs = hand.store.documents
+    key = docs.key_of("ana", "d")
+    if encrypted(hand):  # which takes no documents
+        return
+    docs.put(key, ("ana", "d"), [], 1.0)
+    with pytest.raises(ThreadHeld):
+        docs.erase(key, 2.0)
+    assert hand.store.release(scope, 3.0, owner="ana") and docs.erase(key, 4.0, DPO)["sources"] == 0
+    assert hand.store.audit(1)[0].action == "collection" and hand.store.audit_check()[1] == []
 
 
 def test_what_a_held_fork_shares_stays(hand):
@@ -307,7 +316,7 @@ def test_weights_count_what_has_content(hand):
     hand.add("x" * 100, "y" * 50, "z")
     hand.store.rewrite(hand.row, {2: None}, 1.0)
     count, size = hand.store.weights([(hand.key, 0, 9)])[hand.key]
-    assert count == 2 and size == 150 + 2 * len(',"content":""}')
+    assert count == 2 and (size > 178 if encrypted(hand) else size == 150 + 2 * len(',"content":""}'))
     assert hand.store.weights([(hand.key, 1, 2), (hand.other("no").key, 0, 9)])[hand.key][0] == 1
 
 

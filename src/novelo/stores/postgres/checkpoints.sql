@@ -33,8 +33,8 @@ WHERE thread = $1 AND ns = $2 AND number = $3 AND body = $5;
 
 -- shorten_write --
 -- What a task wrote, likewise.
-UPDATE checkpoint_writes SET body = $5
-WHERE thread = $1 AND ns = $2 AND number = $3 AND task = $4 AND body = $6;
+UPDATE checkpoint_writes SET body = $6
+WHERE thread = $1 AND ns = $2 AND number = $3 AND task = $4 AND path = $5 AND body = $7;
 
 -- line --
 -- What a checkpoint and those before it added to the transcript.

@@ -101,7 +101,7 @@ SELECT position FROM entries WHERE thread = $1 AND position >= $2 AND position <
 -- What turns hold beside entries.
 SELECT first, manifest, draft FROM turns WHERE thread = $1 AND (manifest IS NOT NULL OR draft IS NOT NULL);
 
--- set_turn --
+-- mask_turn --
 -- The same, masked.
 UPDATE turns SET manifest = $3, draft = $4 WHERE thread = $1 AND first = $2;
 

@@ -413,3 +413,23 @@ WHERE ($1::bytea IS NULL OR w.thread = $1) AND t.status <> 'erased' ORDER BY w.d
 -- next_work --
 -- When the next job of each kind is due.
 SELECT kind, min(greatest(due, lease_until)) FROM work GROUP BY kind;
+
+-- vault_facts --
+-- What a database knows of its vault.
+SELECT name, value FROM meta WHERE name IN ('vault', 'vault ledger', 'encrypted');
+
+-- keep_vault_fact --
+-- One such fact.
+INSERT INTO meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+
+-- any_thread --
+-- Whether a database holds any thread, an erased one too.
+SELECT 1 FROM threads LIMIT 1;
+
+-- set_turn --
+-- The texts of a turn that moved, hidden anew for its place.
+UPDATE turns SET request = $3, manifest = $4 WHERE thread = $1 AND first = $2;
+
+-- vectors_between --
+-- All vectors of a stretch of a thread; a fork that takes them over has another key.
+SELECT model, position, vector FROM vectors WHERE thread = $1 AND position >= $2 AND position < $3;

@@ -13,6 +13,7 @@ from psycopg.types.numeric import Int8BinaryDumper
 from psycopg.types.string import StrDumperUnknown, TextLoader
 
 from novelo.stores.postgres.texts import NOTHING, escaped, in_schema, texts, unescaped
+from novelo.stores.tables.filters import holds
 
 PAGE = 200  # rows that are fetched at once where the reader may stop early
 FILTERED = {"of_namespace": 4, "of_thread": 4, "of_owner": 4}  # where the filter stands among the arguments
@@ -91,21 +92,9 @@ class Session:
         for row in rows:
             if left == 0:
                 return
-            if all(_holds(row[11], *one) for one in wanted):
+            if all(holds(row[11], *one) for one in wanted):
                 left -= 1
                 yield row
-
-
-def _holds(metadata: str, key: str, path: str, value: Any) -> bool:
-    """Whether metadata has a value under a key, or, for a key with dots, at the end of a way into nested values."""
-    found = msgspec.json.decode(metadata)
-    for way in ([key[3:-1]], path[3:-1].split('"."')):
-        at: Any = found
-        for step in way:
-            at = at.get(step) if isinstance(at, dict) else None
-        if at is not None:
-            return bool(at == value) and (isinstance(at, bool) == isinstance(value, bool) or at == value)
-    return value is None
 
 
 # ---------------------------------------------------------------------------------------------- values

@@ -445,3 +445,24 @@ WHERE m.name > 'left over ' AND m.name < 'left over!' LIMIT 1;
 -- none_left_over --
 -- They are gone.
 DELETE FROM meta WHERE name = ?1;
+
+-- vault_facts --
+-- What a database knows of its vault.
+SELECT name, value FROM meta WHERE name IN ('vault', 'vault ledger', 'encrypted');
+
+-- keep_vault_fact --
+-- One such fact.
+INSERT INTO meta VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+
+-- any_thread --
+-- Whether a database holds any thread, an erased one too.
+SELECT 1 FROM threads LIMIT 1;
+
+-- set_turn --
+-- The texts of a turn that moved, hidden anew for its place.
+UPDATE turns SET request = ?3, manifest = ?4, seal = seal('turn', thread, first, number, last, status, epoch, created, key, ?3)
+WHERE thread = ?1 AND first = ?2;
+
+-- vectors_between --
+-- All vectors of a stretch of a thread; a fork that takes them over has another key.
+SELECT model, position, vector FROM vectors WHERE thread = ?1 AND position >= ?2 AND position < ?3;

@@ -42,7 +42,7 @@ def put_written(db: Connection, *row: Any) -> None:
 def shorten_written(db: Connection, columns: tuple[Any, ...], body: bytes, former: bytes) -> None:
     """Another body for what a task wrote, if it is still the one that is known."""
     row = (*columns, body)
-    db.run("shorten_write", (*columns[:4], body, former, over("checkpoint writes", *row)))
+    db.run("shorten_write", (*row, former, over("checkpoint writes", *row)))
 
 
 def _known(what: str, key: bytes, body: Any) -> bytes:

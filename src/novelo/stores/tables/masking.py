@@ -83,7 +83,7 @@ def _mask_turns(db: Connection, key: bytes, mask: Mask, counts: Counter[str]) ->
         counts["manifests"] += clean != told
         counts["drafts"] += streamed != said
         pair = (clean and sealed(key, "manifest", clean), streamed and sealed(key, "draft", streamed))
-        db.run("set_turn", (key, first, *pair))
+        db.run("mask_turn", (key, first, *pair))
 
 
 def _draft(said: bytes, mask: Mask) -> bytes:

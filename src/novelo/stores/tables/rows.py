@@ -128,7 +128,7 @@ def from_row(key: bytes, row: Row, hidden: bool = False) -> StoredEntry:
     """
     position, turn, code, tokens, running, created, name, body, found = row
     try:
-        whole = found == seal(key, position, turn, code, tokens, running, created, name, body)
+        whole = found is True or found == seal(key, position, turn, code, tokens, running, created, name, body)
     except (TypeError, AttributeError):  # a column of another type than it was written with
         whole = False
     if not whole:
