@@ -39,24 +39,26 @@ def main() -> None:
     options.add_argument("--due", type=int, default=10_000)
     options.add_argument("--url")
     chosen = options.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        with novelo.open(chosen.url or f"sqlite:///{folder}/a.db", worker="off", search=False) as memory:
-            started = time.perf_counter()
-            fill(memory, chosen.threads, chosen.due)
-            print(f"{chosen.threads} threads made in {time.perf_counter() - started:.1f} s")
-            for name, rule, dry in (
-                ("a sweep that finds nothing", "idle:300d", False),
-                (f"a preview of {chosen.due}", "idle:90d", True),
-                (f"taking {chosen.due}", "idle:90d", False),
-                ("a preview of all that is left", "idle:1d", True),
-            ):
-                before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-                found = memory.purge(dry, retention=rule)
-                grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-                rate = f", {found.threads / found.seconds:.0f} threads/s" if found.threads else ""
-                print(
-                    f"{name}: {found.threads} threads in {found.seconds:.2f} s{rate}, {grown:.0f} MiB more at the peak"
-                )
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        novelo.open(chosen.url or f"sqlite:///{folder}/a.db", worker="off", search=False) as memory,
+    ):
+        started = time.perf_counter()
+        fill(memory, chosen.threads, chosen.due)
+        print(f"{chosen.threads} threads made in {time.perf_counter() - started:.1f} s", flush=True)
+        for name, rule, dry in (
+            ("a sweep that finds nothing", "idle:300d", False),
+            (f"a preview of {chosen.due}", "idle:90d", True),
+            (f"taking {chosen.due}", "idle:90d", False),
+            ("a preview of all that is left", "idle:1d", True),
+        ):
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            found = memory.purge(dry, retention=rule)
+            grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+            rate = f", {found.threads / found.seconds:.0f} threads/s" if found.threads else ""
+            print(
+                f"{name}: {found.threads} in {found.seconds:.2f} s{rate}, {grown:.0f} MiB more at the peak", flush=True
+            )
 
 
 if __name__ == "__main__":
