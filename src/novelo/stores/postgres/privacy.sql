@@ -2,7 +2,7 @@
 
 -- hold --
 -- Nothing of a scope may be removed from now on; the first moment stays.
-INSERT INTO holds (scope, since, reason, owner) VALUES ($1, $2, $3, $4) ON CONFLICT (scope) DO UPDATE SET reason = excluded.reason;
+INSERT INTO holds (scope, since, reason, whole) VALUES ($1, $2, $3, $4) ON CONFLICT (scope) DO UPDATE SET reason = excluded.reason;
 
 -- release --
 -- It may again.
@@ -10,11 +10,11 @@ DELETE FROM holds WHERE scope = $1;
 
 -- held --
 -- The hold on a scope.
-SELECT scope, since, reason, owner, true FROM holds WHERE scope = $1;
+SELECT scope, since, reason, whole, true FROM holds WHERE scope = $1;
 
 -- all_held --
 -- All holds, the oldest first.
-SELECT scope, since, reason, owner, true FROM holds ORDER BY since, scope;
+SELECT scope, since, reason, whole, true FROM holds ORDER BY since, scope;
 
 -- keys_of_owner --
 -- An owner's threads by key, from behind one on.
@@ -26,17 +26,17 @@ SELECT created, input + output, cost FROM calls WHERE thread = $1 ORDER BY numbe
 
 -- keep_spent --
 -- It stays in an owner's limits, as sums of hours; cost: of a dollar the 10^12th part.
-INSERT INTO spent (owner, hour, last, tokens, cost) VALUES ($1, $2, $3, $4, $5)
-ON CONFLICT (owner, hour) DO UPDATE SET last = greatest(spent.last, excluded.last), tokens = spent.tokens + excluded.tokens,
+INSERT INTO spent (scope, hour, last, tokens, cost) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (scope, hour) DO UPDATE SET last = greatest(spent.last, excluded.last), tokens = spent.tokens + excluded.tokens,
   cost = spent.cost + excluded.cost;
 
 -- kept_spent --
 -- What erased threads of an owner have spent since a moment, in milliseconds.
-SELECT coalesce(sum(tokens), 0)::bigint, coalesce(sum(cost), 0)::bigint FROM spent WHERE owner = $1 AND last >= $2;
+SELECT coalesce(sum(tokens), 0)::bigint, coalesce(sum(cost), 0)::bigint FROM spent WHERE scope = $1 AND last >= $2;
 
 -- forget_spent --
 -- An owner goes.
-DELETE FROM spent WHERE owner = $1;
+DELETE FROM spent WHERE scope = $1;
 
 -- next_act --
 -- The number of one more act; nobody else gets one before the end of the transaction.

@@ -249,16 +249,16 @@ CREATE INDEX audit_by_scope ON audit (scope, number);
 -- How many acts there are, and when something was done last that one process of all does at a time.
 CREATE TABLE marks (name text COLLATE "C" PRIMARY KEY, number bigint NOT NULL);
 
--- What must not be removed from: a thread's key, or the hash of an owner.
+-- What must not be removed from: a thread's key, or (whole: 1) the hash of an owner.
 CREATE TABLE holds (
-  scope bytea PRIMARY KEY, since double precision NOT NULL, reason text COLLATE "C" NOT NULL, owner bigint NOT NULL
+  scope bytea PRIMARY KEY, since double precision NOT NULL, reason text COLLATE "C" NOT NULL, whole bigint NOT NULL
 );
 
--- What erased threads of an owner had spent, for limits: sums of hours (hour 0: of all that is too old for a limit in time).
+-- What erased threads of an owner (scope: its hash) had spent, for limits: sums of hours (hour 0: of all that is too old for a limit in time).
 -- last: milliseconds; cost: of a dollar the 10^12th part.
 CREATE TABLE spent (
-  owner bytea NOT NULL, hour bigint NOT NULL, last bigint NOT NULL, tokens bigint NOT NULL, cost bigint NOT NULL,
-  PRIMARY KEY (owner, hour)
+  scope bytea NOT NULL, hour bigint NOT NULL, last bigint NOT NULL, tokens bigint NOT NULL, cost bigint NOT NULL,
+  PRIMARY KEY (scope, hour)
 );
 
 -- What retention knows of a thread: the version of the summary whose covered texts went, and a term of its own.

@@ -2,8 +2,8 @@
 
 -- hold --
 -- Nothing of a scope may be removed from now on; the first moment stays.
-INSERT INTO holds (scope, since, reason, owner, seal) VALUES (?1, ?2, ?3, ?4, seal('hold', ?1, ?2, ?3, ?4))
-ON CONFLICT (scope) DO UPDATE SET reason = ?3, seal = seal('hold', holds.scope, holds.since, ?3, holds.owner);
+INSERT INTO holds (scope, since, reason, whole, seal) VALUES (?1, ?2, ?3, ?4, seal('hold', ?1, ?2, ?3, ?4))
+ON CONFLICT (scope) DO UPDATE SET reason = ?3, seal = seal('hold', holds.scope, holds.since, ?3, holds.whole);
 
 -- release --
 -- It may again.
@@ -11,11 +11,11 @@ DELETE FROM holds WHERE scope = ?1;
 
 -- held --
 -- The hold on a scope.
-SELECT scope, since, reason, owner, seal FROM holds WHERE scope = ?1;
+SELECT scope, since, reason, whole, seal FROM holds WHERE scope = ?1;
 
 -- all_held --
 -- All holds, the oldest first.
-SELECT scope, since, reason, owner, seal FROM holds ORDER BY since, scope;
+SELECT scope, since, reason, whole, seal FROM holds ORDER BY since, scope;
 
 -- keys_of_owner --
 -- An owner's threads by key, from behind one on.
@@ -27,16 +27,16 @@ SELECT created, input + output, cost FROM calls WHERE thread = ?1 ORDER BY numbe
 
 -- keep_spent --
 -- It stays in an owner's limits, as sums of hours; cost: of a dollar the 10^12th part.
-INSERT INTO spent (owner, hour, last, tokens, cost) VALUES (?1, ?2, ?3, ?4, ?5)
-ON CONFLICT (owner, hour) DO UPDATE SET last = max(spent.last, ?3), tokens = spent.tokens + ?4, cost = spent.cost + ?5;
+INSERT INTO spent (scope, hour, last, tokens, cost) VALUES (?1, ?2, ?3, ?4, ?5)
+ON CONFLICT (scope, hour) DO UPDATE SET last = max(spent.last, ?3), tokens = spent.tokens + ?4, cost = spent.cost + ?5;
 
 -- kept_spent --
 -- What erased threads of an owner have spent since a moment, in milliseconds.
-SELECT coalesce(sum(tokens), 0), coalesce(sum(cost), 0) FROM spent WHERE owner = ?1 AND last >= ?2;
+SELECT coalesce(sum(tokens), 0), coalesce(sum(cost), 0) FROM spent WHERE scope = ?1 AND last >= ?2;
 
 -- forget_spent --
 -- An owner goes.
-DELETE FROM spent WHERE owner = ?1;
+DELETE FROM spent WHERE scope = ?1;
 
 -- next_act --
 -- The number of one more act; nobody else gets one before the end of the transaction.

@@ -249,16 +249,16 @@ CREATE INDEX audit_by_scope ON audit (scope, number);
 -- How many acts there are, and when something was done last that one process of all does at a time.
 CREATE TABLE marks (name TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;
 
--- What must not be removed from: a thread's key, or the hash of an owner.
+-- What must not be removed from: a thread's key, or (whole: 1) the hash of an owner.
 CREATE TABLE holds (
-  scope BLOB PRIMARY KEY, since REAL NOT NULL, reason TEXT NOT NULL, owner INTEGER NOT NULL, seal BLOB NOT NULL
+  scope BLOB PRIMARY KEY, since REAL NOT NULL, reason TEXT NOT NULL, whole INTEGER NOT NULL, seal BLOB NOT NULL
 ) WITHOUT ROWID;
 
--- What erased threads of an owner had spent, for limits: sums of hours (hour 0: of all that is too old for a limit in time).
+-- What erased threads of an owner (scope: its hash) had spent, for limits: sums of hours (hour 0: of all that is too old for a limit in time).
 -- last: milliseconds; cost: of a dollar the 10^12th part.
 CREATE TABLE spent (
-  owner BLOB NOT NULL, hour INTEGER NOT NULL, last INTEGER NOT NULL, tokens INTEGER NOT NULL, cost INTEGER NOT NULL,
-  PRIMARY KEY (owner, hour)
+  scope BLOB NOT NULL, hour INTEGER NOT NULL, last INTEGER NOT NULL, tokens INTEGER NOT NULL, cost INTEGER NOT NULL,
+  PRIMARY KEY (scope, hour)
 ) WITHOUT ROWID;
 
 -- What retention knows of a thread: the version of the summary whose covered texts went, and a term of its own.

@@ -146,7 +146,7 @@ class Changes(Audited):
         kind = "messages" if mask is None else "pattern"
         with self.database.writing() as db:
             holders = {position: self.holder_of(db, thread, position) for position in bodies}
-            family = self._family(db, thread.key, holders)
+            family = self._sharers(db, thread.key, holders)
             self._free(db, family.values())
             changed = self._set_bodies(db, holders, bodies, counts)
             for key, words in changed.items():
@@ -169,7 +169,7 @@ class Changes(Audited):
             if places or kind == "pattern":
                 self._told(Gone(key, kind, now, thread.created, places))
 
-    def _family(self, db: Connection, key: bytes, holders: dict[int, bytes]) -> dict[bytes, ThreadRow]:
+    def _sharers(self, db: Connection, key: bytes, holders: dict[int, bytes]) -> dict[bytes, ThreadRow]:
         """The thread, those whose entries change, and all that share these; each is ours from now on."""
         lowest: dict[bytes, int] = {}
         for position, holder in holders.items():
