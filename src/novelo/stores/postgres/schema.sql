@@ -254,7 +254,8 @@ CREATE TABLE holds (
   scope bytea PRIMARY KEY, since double precision NOT NULL, reason text COLLATE "C" NOT NULL, whole bigint NOT NULL
 );
 
--- What erased threads of an owner (scope: its hash) had spent, for limits: sums of hours (hour 0: of all that is too old for a limit in time).
+-- What erased threads of an owner (scope: its hash) had spent, for limits: sums of hours (hour 0: of all that is too old
+-- for a limit in time).
 -- last: milliseconds; cost: of a dollar the 10^12th part.
 CREATE TABLE spent (
   scope bytea NOT NULL, hour bigint NOT NULL, last bigint NOT NULL, tokens bigint NOT NULL, cost bigint NOT NULL,

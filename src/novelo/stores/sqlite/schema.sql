@@ -254,7 +254,8 @@ CREATE TABLE holds (
   scope BLOB PRIMARY KEY, since REAL NOT NULL, reason TEXT NOT NULL, whole INTEGER NOT NULL, seal BLOB NOT NULL
 ) WITHOUT ROWID;
 
--- What erased threads of an owner (scope: its hash) had spent, for limits: sums of hours (hour 0: of all that is too old for a limit in time).
+-- What erased threads of an owner (scope: its hash) had spent, for limits: sums of hours (hour 0: of all that is too old
+-- for a limit in time).
 -- last: milliseconds; cost: of a dollar the 10^12th part.
 CREATE TABLE spent (
   scope BLOB NOT NULL, hour INTEGER NOT NULL, last INTEGER NOT NULL, tokens INTEGER NOT NULL, cost INTEGER NOT NULL,
