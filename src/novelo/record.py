@@ -15,7 +15,7 @@ from novelo.context.redact import Redact
 from novelo.errors import InvalidSpec, UnknownEntry
 from novelo.meaning import recall
 from novelo.messages import Message
-from novelo.stores.base import Hit, NewEntry, Receipt, StoredEntry, ThreadRow, TurnRow
+from novelo.stores.base import Found, Hit, NewEntry, Receipt, StoredEntry, ThreadRow, TurnRow
 from novelo.summaries import Summary
 from novelo.usage import ThreadUsage
 from novelo.worker import Compaction
@@ -82,7 +82,7 @@ class Record:
     def __bool__(self) -> bool:
         return True
 
-    def search(self, words: str, limit: int = 20) -> list[Hit]:
+    def search(self, words: str, limit: int = 20) -> Found[Hit]:
         """Messages of this thread that hold all the words; accents and case do not matter, Chinese is found too.
 
         In a fork what it shares with its parent is searched too.

@@ -225,11 +225,15 @@ class Hit(msgspec.Struct, frozen=True):
 
 
 class Found(list[T]):
-    """What was found over many threads; `damaged` tells, a sentence each, of rows that were left out as altered."""
+    """What was found over many threads; `damaged` tells, a sentence each, of rows that were left out as altered.
 
-    def __init__(self, rows: Iterable[T] = (), damaged: Iterable[str] = ()) -> None:
+    `partial`: there is no index, and of more messages than are looked through without one only the newest were.
+    """
+
+    def __init__(self, rows: Iterable[T] = (), damaged: Iterable[str] = (), partial: bool = False) -> None:
         super().__init__(rows)
         self.damaged: list[str] = list(damaged)
+        self.partial = partial
 
 
 class Receipt(msgspec.Struct, frozen=True):
