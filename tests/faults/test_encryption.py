@@ -73,7 +73,7 @@ def test_every_statement_is_known():
     assert len(known) == len(set(known))
     there = set()
     for engine in ("sqlite", "postgres"):
-        for file in ("queries.sql", "checkpoints.sql", "documents.sql"):
+        for file in ("queries.sql", "checkpoints.sql", "documents.sql", "privacy.sql"):
             there |= set(statements(f"novelo.stores.{engine}", file))
     assert there == set(known)
 
@@ -273,7 +273,8 @@ def test_an_erased_thread_is_shredded(place):
             place.ask("SELECT * FROM threads WHERE thread = ?", key),
         )
         assert wrapped in place.bytes()
-        memory.thread("gone").erase()
+        receipt = memory.thread("gone").erase()
+        assert receipt.shredded and any("unreadable" in text for text in receipt.beyond)
         assert memory.vault.key(key, 1).wrapped == b"" and wrapped not in place.bytes()
         with pytest.raises(Undecipherable, match="destroyed"):
             memory.store.database.keyring.get(key, 1)
@@ -386,6 +387,23 @@ def test_documents_stay_out_unless_asked_for(place, tmp_path):
     with place.open(clear_documents=True) as memory:
         memory.documents("faq").ingest(tmp_path / "faq.md", vectors="later")
         assert memory.documents("faq").search("pix")
+
+
+def test_an_erased_collection_does_not_come_back(tmp_path):
+    """A collection of documents that was erased is erased again in a restored file; one made anew stays."""
+    url, vault = f"sqlite:///{tmp_path}/chat.db", f"sqlite:///{tmp_path}/vault.db"
+    (tmp_path / "faq.md").write_text("# Pix\n\nPix é aceito.\n")
+    with novelo.open(url, vault=vault, worker="off") as memory:
+        memory.documents("faq").ingest(tmp_path / "faq.md", vectors="later")
+    shutil.copy(tmp_path / "chat.db", tmp_path / "backup.db")
+    with novelo.open(url, vault=vault, worker="off") as memory:
+        memory.documents("faq").erase()
+        memory.documents("faq").ingest(tmp_path / "faq.md", vectors="later")
+    with novelo.open(url, vault=vault, worker="off") as memory:
+        assert memory.documents("faq").search("pix")
+    shutil.copy(tmp_path / "backup.db", tmp_path / "chat.db")
+    with novelo.open(url, vault=vault, worker="off") as memory:
+        assert not memory.documents("faq").search("pix")
 
 
 def test_strict(place):

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from novelo.cli import chat, compaction, compare, documents, files, keys, show, usage
+from novelo.cli import chat, compaction, compare, documents, files, keys, purge, show, usage
 from novelo.cli.common import FAILED, MISUSED, default_database, say
 from novelo.errors import InvalidSpec, NoveloError
 
@@ -34,6 +34,8 @@ app.command()(compaction.worker)
 app.command(name="import")(files.import_)
 app.command()(files.export)
 app.command()(files.delete)
+for removing in (purge.purge, purge.erase, purge.hold, purge.release, purge.audit):
+    app.command()(removing)
 app.command()(documents.ingest)
 app.add_typer(documents.docs, name="docs")
 app.add_typer(keys.keys, name="keys")

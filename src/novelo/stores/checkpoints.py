@@ -326,6 +326,10 @@ class CheckpointStore(Protocol):
         """
         ...
 
+    def forget(self, key: bytes) -> None:
+        """Content of a thread is gone: nothing of it stays in memory here."""
+        ...
+
     def expired(self, now: float) -> list[tuple[bytes, str, str]]:
         """Threads whose newest checkpoint has lapsed: key, owner, thread id."""
         ...

@@ -20,6 +20,7 @@ from typing import Protocol
 import msgspec
 
 from novelo.errors import IndexMismatch
+from novelo.stores.privacy import NOBODY, Hook, Note
 
 MATCHES = 8_000  # postings that one search reads, about; words that most chunks have are left for the second step
 SCORED = 300  # best ones of a search that are scored exactly
@@ -140,6 +141,8 @@ def check_model(found: Collection, model: str, size: int) -> None:
 class DocumentStore(Protocol):
     """See the top of the file. `key` is always a collection's key. Errors of the store may come from every method."""
 
+    on_erased: Hook | None  # as a store's
+
     def key_of(self, owner: str, name: str) -> bytes:
         """A collection's key.
 
@@ -168,8 +171,12 @@ class DocumentStore(Protocol):
         """Take sources out; how many there were."""
         ...
 
-    def erase(self, key: bytes, now: float) -> dict[str, int]:
-        """Take a collection out with all it holds; rows by kind."""
+    def erase(self, key: bytes, now: float, note: Note = NOBODY) -> dict[str, int]:
+        """Take a collection out with all it holds; rows by kind.
+
+        Raises:
+            ThreadHeld: a hold on its owner forbids it.
+        """
         ...
 
     def sources(self, key: bytes) -> list[Source]:

@@ -251,15 +251,28 @@ class Found(list[T]):
         self.partial = partial
 
 
-class Receipt(msgspec.Struct, frozen=True):
-    """What an erasure removed: rows by kind, never content; `forks` are the thread ids of the forks that it touched.
+BACKUPS = "backups and copies made outside of this program"
 
-    `pending`: traces are still in the files, since a reader holds the log or the disk is full; they go with the next
-    `scrub`, or when the store is closed and opened again.
-    `beyond` names what no program here can reach.
+
+class Receipt(msgspec.Struct, frozen=True):
+    """What a removal took: rows by kind, never content; `forks` are the thread ids of the forks that it touched.
+
+    `pending`: traces are still in the files; `waits` tells which, and when they go: with the next `scrub`, when the
+    store is closed and opened again, or with a VACUUM. `beyond` names what no program here can reach. `held` are ids of
+    threads that a hold has kept.
+    `kind` is thread, messages, pattern, text, collection or owner; `scope` the key in hexadecimal; `number` that of its
+    row in the audit, 0 if nothing was removed. `shredded`: the thread was encrypted, and its key is destroyed: no copy
+    of the database can be read any more where this thread is concerned.
     """
 
     rows: dict[str, int]
     forks: tuple[str, ...] = ()
     pending: bool = False
-    beyond: tuple[str, ...] = ("backups and copies made outside of this program",)
+    beyond: tuple[str, ...] = (BACKUPS,)
+    waits: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
+    kind: str = "thread"
+    scope: str = ""
+    at: float = 0.0
+    number: int = 0
+    shredded: bool = False

@@ -13,6 +13,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -26,11 +27,11 @@ from langgraph.checkpoint.base import (
     get_checkpoint_metadata,
 )
 
-from novelo.errors import ConcurrentTurnError, InvalidSpec
+from novelo.errors import ConcurrentTurnError, InvalidSpec, ThreadHeld
 from novelo.integrations.langgraph.addresses import Addressed, Place, config_of
 from novelo.integrations.langgraph.copies import Talks
 from novelo.integrations.langgraph.planning import Noted, note, planned
-from novelo.integrations.langgraph.shared import Shared, lapsed
+from novelo.integrations.langgraph.shared import LAPSED, Shared, lapsed
 from novelo.stores import checkpoints as stored
 from novelo.stores.checkpoints import Blob, Cut, Inline, Kept, NewCheckpoint, NewWrites, Said, StalePlaces, Talk
 
@@ -71,8 +72,9 @@ def _end(shared: Shared, place: Place) -> None:
     """A thread whose time is over makes room for the one that begins under its id."""
     newest = shared.store.get(place.key, place.ns, None)
     if newest is not None and lapsed(newest):
-        shared.shelf.forget(place.key)
-        shared.memory.store.erase(place.key, time.time(), forks="keep")
+        with suppress(ThreadHeld):  # it goes on under its id then
+            shared.memory.store.erase(place.key, time.time(), forks="keep", note=shared.memory.note(LAPSED))
+            shared.memory.forget(place.key)
 
 
 def _put(

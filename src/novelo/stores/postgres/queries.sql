@@ -372,7 +372,7 @@ UPDATE threads SET summary = $2 WHERE thread = $1;
 
 -- drop_summaries --
 -- What was made from something that was removed goes; its number stays, so that no other version gets it.
-UPDATE summaries SET body = ''::bytea WHERE thread = $1 AND upto > $2;
+UPDATE summaries SET body = ''::bytea WHERE thread = $1 AND upto > $2 AND body <> ''::bytea;
 
 -- ask_work --
 -- A job is wanted, by a moment; one that failed keeps its pause, one that nobody tries any more is taken up again late.
@@ -413,11 +413,6 @@ WHERE ($1::bytea IS NULL OR w.thread = $1) AND t.status <> 'erased' ORDER BY w.d
 -- next_work --
 -- When the next job of each kind is due.
 SELECT kind, min(greatest(due, lease_until)) FROM work GROUP BY kind;
-
--- receipt --
--- What an erasure removed, by counts.
-INSERT INTO erasures (thread, number, erased, rows)
-SELECT $1, coalesce(max(number), 0) + 1, $2::double precision, $3::text FROM erasures WHERE thread = $1;
 
 -- vault_facts --
 -- What a database knows of its vault.

@@ -19,6 +19,8 @@ from typing import TypeVar
 import apsw
 
 from novelo.errors import StorageCorrupt, StorageFull, StorageReadOnly, StorageUnavailable, StoreError
+from novelo.stores.base import BACKUPS
+from novelo.stores.privacy import Traces
 from novelo.stores.sqlite import files
 from novelo.stores.sqlite.index import Index
 from novelo.stores.sqlite.migrations import bring_up, secret_of
@@ -27,6 +29,9 @@ from novelo.stores.tables.rows import over
 
 T = TypeVar("T")
 BUSY_S = 30.0  # how long a write waits for writers of other processes before it gives up
+LOG_WAITS = (
+    "the write-ahead log beside the file, which a reader holds: it goes with the next removal, or with the last close"
+)
 SCRUB_S = 2.0  # how long the log waits for readers to let it be emptied
 OPTIONS = """
 PRAGMA secure_delete = ON;
@@ -289,6 +294,18 @@ class Database:
             finally:
                 connection.set_busy_handler(_Patience())
         return True
+
+    def vacuum(self, full: bool) -> bool:
+        """Write the file anew without its gaps, and empty the log; False if a reader is in the way."""
+        if not self.path or self.read_only:
+            return True
+        with self._writing, self.reading() as connection:
+            connection.execute("VACUUM")
+        return self.scrub()
+
+    def traces(self, clean: bool, vacuumed: str) -> Traces:
+        """What is left of removed rows, in words."""
+        return Traces(() if clean else (LOG_WAITS,), (), (BACKUPS,))
 
     def with_room(self, work: Callable[[], T], smaller: Callable[[], T] | None = None) -> T:
         """Do work that must pass on a full disk too: the ballast is given back, and the work is done again.

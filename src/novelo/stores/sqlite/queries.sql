@@ -387,7 +387,7 @@ UPDATE threads SET summary = ?2 WHERE thread = ?1;
 
 -- drop_summaries --
 -- What was made from something that was removed goes; its number stays, so that no other version gets it.
-UPDATE summaries SET body = x'' WHERE thread = ?1 AND upto > ?2;
+UPDATE summaries SET body = x'' WHERE thread = ?1 AND upto > ?2 AND body <> x'';
 
 -- ask_work --
 -- A job is wanted, by a moment; one that failed keeps its pause, one that nobody tries any more is taken up again late.
@@ -428,10 +428,6 @@ WHERE (?1 IS NULL OR w.thread = ?1) AND t.status <> 'erased' ORDER BY w.due;
 -- next_work --
 -- When the next job of each kind is due.
 SELECT kind, min(max(due, lease_until)) FROM work GROUP BY kind;
-
--- receipt --
--- What an erasure removed, by counts.
-INSERT INTO erasures (thread, erased, rows) VALUES (?1, ?2, ?3);
 
 -- left_over --
 -- Rows of an erased thread are still there.

@@ -39,6 +39,12 @@ def put_written(db: Connection, *row: Any) -> None:
     db.run("write", (*row, over("checkpoint writes", *row)))
 
 
+def shorten_written(db: Connection, columns: tuple[Any, ...], body: bytes, former: bytes) -> None:
+    """Another body for what a task wrote, if it is still the one that is known."""
+    row = (*columns, body)
+    db.run("shorten_write", (*row, former, over("checkpoint writes", *row)))
+
+
 def _known(what: str, key: bytes, body: Any) -> bytes:
     """A body without the byte for its format.
 
@@ -83,27 +89,38 @@ def has_checkpoints(db: Connection, key: bytes) -> bool:
     return next(iter(db.run("any", (key,))), None) is not None
 
 
-def forget(db: Connection, key: bytes, position: int, message: Message, *, replaced: bool = False) -> None:
+def forget(db: Connection, key: bytes, position: int, message: Message, *, replaced: bool = False) -> int:
     """An entry's content goes: so do its other versions, and values that hold one of its texts.
 
     Where it is replaced, states that held another version hold what the entry says from now on; else they lose it.
     The inputs of a graph, and what its tasks wrote, repeat what a user said. A value that holds such a text is emptied,
     and a state that had it comes back without that channel; of a short text only one that looks like an input is.
+
+    Returns:
+        How many values and rows were changed.
     """
+    done = 0
     for (number,) in list(db.run("versions", (key, position))):
         db.run("as_entry" if replaced else "gone", (key, number))
+        done += 1
     for sign in _signs(message):
         for number, body in list(db.run("quoting_values", (key, sign))):
             if _quotes(body, sign):
                 db.run("gone", (key, number))
+                done += 1
         for row in list(db.run("quoting_checkpoints", (key, sign))):
             at = read_checkpoint(key, row)
             refs = {channel: _emptied(ref, sign) for channel, ref in at.values.items()}
-            put_checkpoint(db, key, *row[:9], body_of(at.skeleton, refs))
+            if refs != at.values:
+                put_checkpoint(db, key, *row[:9], body_of(at.skeleton, refs))
+                done += 1
         for row in list(db.run("quoting_writes", (key, sign))):
-            done = read_written(key, row[0], row[1], row[2:])
-            items = [(index, channel, _emptied(ref, sign)) for index, channel, ref in done.items]
-            put_written(db, key, *row[:4], written_body(items))
+            wrote = read_written(key, row[0], row[1], row[2:])
+            items = [(index, channel, _emptied(ref, sign)) for index, channel, ref in wrote.items]
+            if items != list(wrote.items):
+                put_written(db, key, *row[:4], written_body(items))
+                done += 1
+    return done
 
 
 def _signs(message: Message) -> list[bytes]:

@@ -63,6 +63,7 @@ class TableCheckpoints(CheckpointReading):
             if own is None and newest is not None and not follows:
                 branch(self, db, new, newest)
             placing = Placing(self, db, new.key, new, self._fence(db, new))
+            placing.stale = new.created is not None and new.version != placing.thread.content_version
             number = last + 1 if own is None else own
             for taken, said in new.replayed:
                 placing.take_up(taken, said)
@@ -140,7 +141,10 @@ class TableCheckpoints(CheckpointReading):
             if created is not None:
                 found = next(iter(db.run("fences", (key,))), (0.0, 0))
                 _check_places(db, key, found, (created, version), [item[2] for item in writes.items])
-            return self._write(db, (key, ns, checkpoint), row[0], writes, known)
+                stale = found[1] != version
+            else:
+                stale = False
+            return self._write(db, (key, ns, checkpoint), row[0], writes, known, stale=stale)
 
     def _write(
         self,
@@ -150,6 +154,7 @@ class TableCheckpoints(CheckpointReading):
         new: NewWrites,
         known: bool,
         look: bool = True,
+        stale: bool = False,
     ) -> dict[int, list[int]]:
         key, ns, _ = at
         row = next(iter(db.run("written_by", (key, ns, number, new.task))), None) if look else None
@@ -161,6 +166,7 @@ class TableCheckpoints(CheckpointReading):
             if isinstance(value, Talk):
                 if placing is None:
                     placing = Placing(self, db, key)
+                    placing.stale = stale
                 lists[index] = placing.places(value.items, False)
                 runs = runs_of(lists[index], value.runs)
                 if len(runs) > 2 * MAX_RUNS:
@@ -196,6 +202,10 @@ class TableCheckpoints(CheckpointReading):
             return list(db.run("lapsed", (now,)))
 
     # ------------------------------------------------------------------------------------------ removing, copying
+    def forget(self, key: bytes) -> None:
+        """Content of a thread is gone: nothing of it stays in memory here."""
+        self._shortening.forget(key)
+
     def delete_runs(self, runs: Sequence[str], owner: str | None) -> int:
         """Remove the checkpoints that some runs made."""
         return checkpoint_removing.delete_runs(self, runs, owner)

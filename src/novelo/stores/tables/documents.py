@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from novelo.errors import StorageCorrupt
+from novelo.errors import StorageCorrupt, ThreadHeld
 from novelo.stores.documents import (
     MATCHES,
     SCORED,
@@ -30,8 +30,10 @@ from novelo.stores.documents import (
     check_model,
     named,
 )
+from novelo.stores.privacy import NOBODY, Gone, Hook, Note
 from novelo.stores.ranking import Ranking, count_words
-from novelo.stores.rules import storable, thread_key
+from novelo.stores.rules import owner_key, storable, thread_key
+from novelo.stores.tables.audited import act
 from novelo.stores.tables.connection import Connection, Database
 from novelo.stores.tables.rows import whole
 
@@ -43,8 +45,11 @@ replace = msgspec.structs.replace
 class TableDocuments:
     """The documents of one database."""
 
+    on_erased: Hook | None = None
+
     def __init__(self, database: Database, secret: bytes) -> None:
         self.database = database
+        self._base = secret
         self._secret = hmac.digest(secret, b"documents", hashlib.sha256)
 
     def key_of(self, owner: str, name: str) -> bytes:
@@ -64,7 +69,7 @@ class TableDocuments:
         with self.database.reading() as db:
             return [_checked(row[0], row[1:]) for row in db.run("collections", (owner,))]
 
-    def erase(self, key: bytes, now: float) -> dict[str, int]:
+    def erase(self, key: bytes, now: float, note: Note = NOBODY) -> dict[str, int]:
         """Take a collection out with all it holds."""
 
         def work() -> dict[str, int]:
@@ -72,12 +77,17 @@ class TableDocuments:
                 found = _collection(db, key)
                 if found is None:
                     return {}
+                hold = next(iter(db.run("held", (owner_key(self._base, found.owner),))), None)
+                if hold is not None:
+                    raise ThreadHeld("the documents of this owner must be kept (a hold): nothing was removed")
                 for row in list(db.run("sources", (key,))):
                     self._drop(db, key, row[0])
                 db.run("drop_chunk_vectors", (key,))
                 db.run("drop_collection", (key,))
                 rows = {"sources": found.sources, "chunks": found.chunks, "vectors": found.vectors}
-                db.run("receipt", (key, now, msgspec.json.encode(rows).decode()))
+                if self.on_erased is not None:
+                    self.on_erased(Gone(key, "collection", now, found.created))
+                act(db, self._base, now, note, "collection", key, rows)
                 return rows
 
         return self.database.with_room(work)

@@ -25,7 +25,8 @@ from typing import Any, NamedTuple, Protocol
 from novelo.errors import StorageCorrupt
 
 SCHEMA = 1
-THREAD, KEPT, ENTRY, WITHDRAWN = "thread", "thread, forks kept", "entry", "withdrawn"  # kinds of notes
+# Kinds of notes.
+THREAD, KEPT, ENTRY, COLLECTION, WITHDRAWN = "thread", "thread, forks kept", "entry", "collection", "withdrawn"
 PAGE = 500  # keys that are rewrapped in one transaction
 
 Ask = Callable[..., "list[tuple[Any, ...]]"]
@@ -34,8 +35,8 @@ Ask = Callable[..., "list[tuple[Any, ...]]"]
 class Erased(NamedTuple):
     """One note of the ledger.
 
-    `key` is the thread's, `kind` what was erased (a `THREAD`, one whose forks `KEPT` what
-    they shared with it, or the content of one `ENTRY`), `moment` when, in seconds.
+    `key` is the thread's, `kind` what was erased (a `THREAD`, one whose forks `KEPT` what they shared with it, the
+    content of one `ENTRY`, a `COLLECTION` of documents), `moment` when, in seconds.
     `born` is the moment the erased thread was made at, so that a later thread of the same id is not taken for it; 0 if
     that is not known. `version` is that of its data key, 0 without encryption. `place` is the position of an entry, and
     `mark` tells what stands there instead, nothing where it was deleted.

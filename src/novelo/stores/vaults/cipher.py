@@ -214,6 +214,14 @@ class Cipher(GuardedConnection):
     def _threads_rows(self, name: str, args: Sequence[Any]) -> Iterator[Row]:
         return map(self._thread, self._inner.run(name, args))
 
+    def _standing(self, name: str, args: Sequence[Any]) -> Iterator[Row]:
+        """Threads that retention may take; one that cannot be revealed is told of as one that was altered."""
+        for row in self._inner.run(name, args):
+            try:
+                yield self._thread(row)
+            except Undecipherable:
+                yield row
+
     def _new_thread(self, name: str, args: Sequence[Any]) -> Iterator[Row]:
         thread, owner, _, now, metadata = args
         key = self._guard.keyring.begin(thread)
@@ -339,6 +347,7 @@ _STATE, _VECTOR = Column(STATE, "threads.state"), Column(2, "vectors.vector")
 _BY_HAND: dict[str, Callable[[Cipher, str, Sequence[Any]], Iterator[Row]]] = {
     **dict.fromkeys(("thread", "ancestor"), Cipher._threads_rows),
     **dict.fromkeys(("tail", "range", "entry_at"), Cipher._entries),
+    "standing": Cipher._standing,
     "new_thread": Cipher._new_thread,
     "fork": Cipher._fork,
     "set_facts": Cipher._set_facts,
@@ -379,6 +388,7 @@ class EncryptedDatabase(GuardedDatabase):
         super().__init__(inner, vault)
         self.keyring, self.strict, self.documents = keyring, strict, documents
         self.names: dict[bytes, Facts] = {}
+        self.shredded: set[bytes] = set()  # whose key was destroyed, until a receipt tells of it
         self._secret = keyring.secret(inner.secret)
 
     @property
@@ -393,5 +403,5 @@ class EncryptedDatabase(GuardedDatabase):
     def committed(self, notes: Sequence[Erased]) -> None:
         """The keys of threads that were erased go: no copy of the database tells any more what they said."""
         for note in notes:
-            if note.place < 0:
-                self.keyring.destroy(note.key, note.version)
+            if note.place < 0 and self.keyring.destroy(note.key, note.version):
+                self.shredded.add(note.key)

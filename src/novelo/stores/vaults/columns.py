@@ -91,6 +91,7 @@ RULES: dict[str, Rule] = {
     # threads; their rows are read in `cipher.py`
     "append": Rule(takes=(Column(9, "threads.state"),)),
     "spenders": Rule(owner=0),
+    "keys_of_owner": Rule(owner=0),
     "heirs": Rule(thread=0, names=((1, "thread_id"),)),
     # turns
     "turn_by_key": _TURN._replace(takes=(Column(1, "turns.key", NAME),)),
@@ -99,6 +100,8 @@ RULES: dict[str, Rule] = {
     "new_turn": Rule(takes=(Column(4, "turns.key", NAME), Column(5, "turns.request", BYTES, (1, 4)))),
     "close_turn": Rule(takes=(Column(4, "turns.manifest", BYTES, (1,)),)),
     "set_manifest": Rule(takes=(Column(2, "turns.manifest", BYTES, (1,)),)),
+    "turns_kept": Rule(gives=(Column(1, "turns.manifest", BYTES, (0,)), Column(2, "turns.draft", BYTES, (0,)))),
+    "mask_turn": Rule(takes=(Column(2, "turns.manifest", BYTES, (1,)), Column(3, "turns.draft", BYTES, (1,)))),
     "draft": Rule(gives=(Column(0, "turns.draft", BYTES, (~1,)),)),
     "keep_draft": Rule(takes=(Column(2, "turns.draft", BYTES, (1,)),)),
     # the ledger of usage
@@ -116,6 +119,7 @@ RULES: dict[str, Rule] = {
     "summary": Rule(gives=(Column(1, "summaries.body", BYTES, (0,)),)),
     "summaries": Rule(gives=(Column(1, "summaries.body", BYTES, (0,)),)),
     "new_summary": Rule(takes=(Column(3, "summaries.body", BYTES, (1,)),)),
+    "set_summary": Rule(takes=(Column(2, "summaries.body", BYTES, (1,)),)),
     "ask_work": Rule(takes=(Column(3, "work.spec", TEXT, (1,)),)),
     "due_work": _JOBS,
     "all_work": _JOBS,
@@ -147,6 +151,12 @@ RULES: dict[str, Rule] = {
     "write": Rule(
         takes=(Column(5, "checkpoint_writes.body", BYTES, (1, 2, 3)),), taken=Seal("checkpoint writes", 1, 6, 6)
     ),
+    "shorten_write": Rule(
+        takes=(Column(5, "checkpoint_writes.body", BYTES, (1, 2, 3)),), taken=Seal("checkpoint writes", 1, 6, 7)
+    ),
+    "masked_value": Rule(
+        takes=(Column(2, "checkpoint_values.hash", MARK), Column(4, "checkpoint_values.body", BYTES, (1, 2)))
+    ),
     "value": _VALUE,
     "all_values": _VALUE,
     "value_by_hash": Rule(takes=(Column(1, "checkpoint_values.hash", MARK),)),
@@ -171,7 +181,7 @@ FILTERED = {"of_namespace": 4, "of_thread": 4, "of_owner": 4}
 BY_HAND = frozenset(
     """
     thread ancestor thread_locked threads threads_of_owner new_thread fork set_facts entry set_body entry_at tail range
-    move_turn set_turn move_vectors vectors_between erased
+    move_turn set_turn move_vectors vectors_between erased standing
     """.split()  # noqa: SIM905
 )
 # They take and give keys, numbers, moments, states and counts only. The last lines are those of the search index, which
@@ -181,8 +191,9 @@ FREE = frozenset(
     any_entry any_thread take reseal retake no_turn reaped add close_ranks reopen_turn interrupt_turn renew lock
     hidden_between hidden_below hide_range show_range mark_hidden pins pin unpin mark_pinned sharing
     content_changed used embedded drop_vectors children cut_fork newest_summary use_summary drop_summaries claim_work
-    renew_work work_done next_work receipt left_over is_left_over any_left_over none_left_over vault_facts
-    keep_vault_fact
+    renew_work work_done next_work left_over is_left_over any_left_over none_left_over vault_facts
+    keep_vault_fact hold release held all_held spending keep_spent kept_spent forget_spent next_act acts last_chain act
+    audit audit_from weights set_term set_dropped once texts_below
     newest_id place_of line ancestors drop drop_writes last_value drop_value versions gone as_entry fences any
     waiting waiting_between unindex_waiting thread_number indexed unindex unindex_entry none_waits take_in find_words
     find_words_of index_words rows_of_words words_between

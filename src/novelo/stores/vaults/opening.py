@@ -13,10 +13,11 @@ from hashlib import blake2b
 from typing import Any
 
 from novelo.errors import InvalidSpec, KeyRefused, StorageCorrupt, StorageReadOnly, StorageUnavailable
-from novelo.stores.vaults.base import ENTRY, KEPT, THREAD, Erased, Vault
+from novelo.stores.vaults.base import COLLECTION, ENTRY, KEPT, THREAD, Erased, Vault
 from novelo.stores.vaults.guard import CREATED, GuardedDatabase
 
 STATUS = 12  # where a thread's row says whether it was erased
+MADE = 11  # where a collection's says when it was made
 log = logging.getLogger("novelo")
 
 
@@ -96,6 +97,8 @@ def replay(store: Any, database: GuardedDatabase, seen: int, destroy: Callable[[
         for note in back:
             if note.kind == ENTRY:
                 _delete(store, database, note)
+            elif note.kind == COLLECTION:
+                store.documents.erase(note.key, note.moment)
             else:
                 store.erase(note.key, note.moment, forks="keep" if note.kind == KEPT else "erase")
     finally:
@@ -121,6 +124,9 @@ def _last_of_each(notes: list[Erased]) -> list[Erased]:
 
 def _is_back(db: Any, note: Erased, database: GuardedDatabase) -> bool:
     """Whether what was erased is there, as the engine sees it."""
+    if note.kind == COLLECTION:
+        found = next(iter(db.run("collection", (note.key,))), None)
+        return found is not None and note.means(found[MADE])
     row = next(iter(db.run("ancestor", (note.key,))), None)
     if row is None or row[STATUS] == "erased" or not note.means(row[CREATED]):
         return False
