@@ -287,7 +287,7 @@ def test_an_erased_thread_is_shredded(place):
                 place.ask(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", *row)
         with pytest.raises(Undecipherable, match="destroyed"):
             memory.thread("gone").messages()
-        place.ask("UPDATE meta SET value = ? WHERE name = 'vault ledger'", b"0")
+        place.ask("DELETE FROM marks WHERE name = 'vault ledger'")
     with place.open() as memory:
         assert [row.thread_id for row in memory.threads()] == ["stays"] and memory.thread("gone").row is None
         assert memory.thread("stays").messages()[0].text == f"stays {CANARY}"

@@ -28,9 +28,9 @@ class Facts:
         """As the database says."""
         with database.reading() as db:
             found = {name: bytes(value) for name, value in db.run("vault_facts")}
+            self.seen = int(next(iter(db.run("vault_seen")), (0,))[0]) if found else 0
         self.vault = found.get("vault")
         self.encrypted = "encrypted" in found
-        self.seen = int(found.get("vault ledger", b"0"))
 
 
 def matched(database: Any, facts: Facts, vault: Vault, encrypt: bool) -> None:
@@ -108,7 +108,7 @@ def replay(store: Any, database: GuardedDatabase, seen: int, destroy: Callable[[
             destroy(note.key, note.version)
     if not database.read_only:
         with database.inner.writing() as db:
-            db.run("keep_vault_fact", ("vault ledger", str(notes[-1].number).encode()))
+            db.run("see_vault", (notes[-1].number,))
     if back:
         log.warning("%d erasures of the ledger were made again: the database is a restored one", len(back))
         if not store.scrub():
