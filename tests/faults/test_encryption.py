@@ -13,8 +13,9 @@ pytest.importorskip("cryptography")
 
 import novelo
 from fix_vaults import CANARY, KEY, Letters, Place, summarizer
-from novelo import InvalidSpec, StorageCorrupt, StorageUnavailable
+from novelo import InvalidSpec, LeaseLost, StorageCorrupt, StorageUnavailable, ThreadErased
 from novelo.errors import KeyRefused, Undecipherable
+from novelo.stores.base import Lease, Work
 from novelo.stores.sql import statements
 from novelo.stores.vaults import columns
 from novelo.stores.vaults.wrapping import LocalKey, new_key
@@ -377,6 +378,46 @@ def test_a_crash_between_note_and_commit_completes_the_erasure(place):
     with place.open() as memory:
         assert memory.thread("t").row is None and memory.thread("u").row is not None
         assert memory.vault.key(row.key, 1).wrapped == b"" and memory.vault.key(withdrawn.key, 1).wrapped
+
+
+def test_a_thread_that_began_anew_elsewhere(place):
+    """A process that knew a thread before another one erased it and began it anew writes and reads with the new key."""
+    with place.open() as one, place.open() as other:
+        late = one.thread("t").turn("late", key="k")
+        late.__enter__()
+        one.store.ask(one.thread("t").key, Work("compact", 1.0, "first life"), 1.0)
+        other.thread("t").erase()
+        other.thread("t").append([{"role": "user", "content": "anew", "id": "m1"}])
+        with pytest.raises((LeaseLost, ThreadErased)):
+            late.reply("too late")
+        key = one.thread("t").key
+        for memory in (one, other):
+            memory.store.ask(key, Work("compact", 1.0, "second life"), 1.0)
+            (job,) = memory.store.claim(Lease(f"h{id(memory)}", 30.0, 3e9), key=key)
+            memory.store.put_off(job, 4e9, "Failed")
+            assert [(found.spec, found.error) for found in one.jobs()] == [("second life", "Failed")]
+        with one.thread("t").turn("q", key="k") as turn:
+            turn.stream(["a"])
+            turn.reply("a")
+        for memory in (one, other):
+            assert [e.text for e in memory.thread("t").messages()] == ["anew", "q", "a"]
+            assert memory.thread("t").turns()[0].key == "k"
+            with memory.thread("t").turn("q", key="k") as turn:
+                assert turn.replayed
+            assert memory.store.find(memory.thread("t").row, ["m1"]) == {"m1": 0}
+
+
+def test_two_that_begin_a_thread_at_once(place):
+    """Of two keys that were made for a new thread one is used, by whoever comes, and the other destroys nothing."""
+    with place.open() as one, place.open() as other:
+        key = one.store.key_of("", "t")
+        slow = one.store.database.keyring.begin(key)  # made, and not used yet
+        other.thread("t").append([{"role": "user", "content": "quick"}])
+        other.thread("t").erase()
+        assert one.vault.key(key, slow.version).wrapped
+        assert not one.vault.key(key, slow.version + 1).wrapped
+        one.thread("t").append([{"role": "user", "content": "next"}])
+        assert other.thread("t").messages()[0].text == "next"
 
 
 def test_documents_stay_out_unless_asked_for(place, tmp_path):

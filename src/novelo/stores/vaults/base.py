@@ -171,16 +171,19 @@ class Vault:
             rows = ask(_KEY, thread, version)
         return _wrapped(rows[0]) if rows else None
 
-    def destroy(self, thread: bytes, upto: int) -> int:
-        """Destroy a thread's data keys up to a version, for good; how many there were."""
+    def destroy(self, thread: bytes, version: int) -> bool:
+        """Destroy a data key of a thread, for good; False if there was none any more.
+
+        No other version is touched: a writer of another process may be about to begin the thread anew with one.
+        """
         with self._place.transaction() as ask:
-            living = "SELECT 1 FROM keys WHERE thread = ? AND version <= ? AND wrapped <> ?"
-            count = len(ask(living, thread, upto, b""))
-            if count:
-                ask("UPDATE keys SET wrapped = ? WHERE thread = ? AND version <= ?", b"", thread, upto)
-        if count:
+            found = ask(_KEY, thread, version)
+            there = bool(found and found[0][3])
+            if there:
+                ask("UPDATE keys SET wrapped = ? WHERE thread = ? AND version = ?", b"", thread, version)
+        if there:
             self._place.scrub()
-        return count
+        return there
 
     def keys(self) -> dict[str, int]:
         """How many living data keys each wrapping key wraps."""

@@ -110,7 +110,9 @@ def replay(store: Any, database: GuardedDatabase, seen: int, destroy: Callable[[
         with database.inner.writing() as db:
             db.run("see_vault", (notes[-1].number,))
     if back:
-        log.warning("%d erasures of the ledger were made again: the database is a restored one", len(back))
+        log.warning(
+            "%d erasures were made again by the ledger: of a restored backup, or of a process that died", len(back)
+        )
         if not store.scrub():
             log.warning("traces of them are still in the files: a reader holds the log")
     return len(back)
