@@ -21,6 +21,9 @@ URLS = {
 }
 
 
+PLAIN = [kind for kind in URLS if not kind.startswith("encrypted")]  # those that keep documents without being asked
+
+
 @pytest.fixture(params=list(URLS))
 def url(request, tmp_path):
     """The address of an empty store, one for each kind."""

@@ -42,7 +42,7 @@ AVOIDED = (
 ACROSS = {
     "threads", "threads_of_owner", "spenders", "calls_of_owner", "calls_of_all", "find_words", "due_work", "next_work",
     "of_owner", "of_runs", "lapsed", "collections", "children", "keys_of_owner", "standing", "weights", "all_held",
-    "next_act", "acts", "last_chain", "audit", "audit_from",
+    "next_act", "acts", "last_chain", "audit", "audit_from", "vault_facts", "any_thread",
 }  # fmt: skip
 
 
@@ -69,7 +69,7 @@ def test_both_engines_have_all_statements():
     own = {"find_words", "find_words_of", "rows_of_words", "words_between", "index_entry", "unindex_entry"}
     own |= {"threads", "threads_of_owner", "lock", "thread_locked", "collection_locked"}
     waiting = {"waiting", "take_in", "none_waits", "waiting_between", "unindex_waiting", "number_thread", "next_number",
-               "thread_number", "indexed", "unindex", "index_words"}  # fmt: skip
+               "thread_number", "indexed", "unindex", "index_words", "next_wash"}  # fmt: skip
     assert set(SQLITE) - waiting - own == (set(OURS) | NOTHING) - own
 
 

@@ -40,6 +40,7 @@ class Shared:
         self.said = Recent(512)  # what was made of a message, by its hash: it is written by a task, then by a state
         self.waiting = Recent(WAITING)  # writes whose checkpoint is on its way
         self.inputs = Recent(WAITING)  # what was written of inputs, by checkpoint
+        self.since = Recent(WAITING)  # which content of the thread they were made beside
         self.fresh = Recent(WAITING)  # messages that tasks wrote last, by checkpoint
         self.seen = Recent(WAITING)  # tasks whose writes were read, by checkpoint
         self._keys = Recent(WAITING)
@@ -51,7 +52,7 @@ class Shared:
         """Content of a thread is gone: nothing of it stays in memory here, but what runs still hold."""
         self.shelf.forget(key)
         erased = self.memory.store.thread(key) is None
-        for kept in (self.said, self.inputs, self.fresh, self.seen, *((self.waiting,) if erased else ())):
+        for kept in (self.said, self.inputs, self.since, self.fresh, self.seen, *((self.waiting,) if erased else ())):
             kept.drop(lambda at: at[0] == key)
         self.store.forget(key)
 
@@ -80,7 +81,7 @@ class Shared:
             while (found := self.inputs.oldest()) is not None:
                 at, writes = found
                 for one in writes:
-                    if self.store.put_writes(at[0], at[1], at[2], one, True) is None:
+                    if self.store.put_writes(*at, one, True, *(self.since.get(at) or (None, 0))) is None:
                         self.waiting.put(at, [*(self.waiting.get(at) or ()), one])
                 self.inputs.pop(at)
 

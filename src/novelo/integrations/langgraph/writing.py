@@ -209,6 +209,7 @@ def _write(
     with shared.ordered:
         if new.path.endswith(_INPUT) and not new.special:
             shared.inputs.put(at, [*(shared.inputs.get(at) or ()), new])
+            shared.since.put(at, since)
             return
         lists = shared.store.put_writes(*at, new, seen, *since)
         if lists is None:

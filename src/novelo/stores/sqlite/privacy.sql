@@ -42,6 +42,10 @@ DELETE FROM spent WHERE owner = ?1;
 -- The number of one more act; nobody else gets one before the end of the transaction.
 INSERT INTO marks (name, number) VALUES ('acts', 1) ON CONFLICT (name) DO UPDATE SET number = number + 1 RETURNING number;
 
+-- next_wash --
+-- One more commit.
+INSERT INTO marks (name, number) VALUES ('washes', 1) ON CONFLICT (name) DO UPDATE SET number = number + 1 RETURNING number;
+
 -- acts --
 -- How many there are.
 SELECT number FROM marks WHERE name = 'acts';

@@ -206,14 +206,23 @@ class Changes(Audited):
         return changed
 
     def _content_changed(
-        self, db: Connection, key: bytes, position: int, counts: Counter[str], keep: Collection[bytes] = ()
+        self,
+        db: Connection,
+        key: bytes,
+        position: int,
+        counts: Counter[str],
+        keep: Collection[bytes] = (),
+        gone: bytes = b"",
     ) -> None:
         """Note it in every thread that has the entry, and take what they quoted out of their manifests.
 
         Args:
             keep: threads whose summaries stay.
+            gone: a thread that goes as a whole, and need not be read any more.
         """
         for (one,) in list(db.run("sharing", (key, position))):
+            if one == gone:
+                continue
             db.run("content_changed", (one,))
             db.run("reseal", (one,))
             if one not in keep:

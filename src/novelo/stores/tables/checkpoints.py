@@ -77,7 +77,9 @@ class TableCheckpoints(CheckpointReading):
             for one in (
                 of_parent if parent else ()
             ):  # behind the messages that came of it: those are told by their positions
-                self._write(db, (new.key, new.ns, str(new.parent)), parent, one, known=True)
+                if not (placing.stale and _is_input(one)):
+                    at = (new.key, new.ns, str(new.parent))
+                    self._write(db, at, parent, one, known=True, stale=placing.stale)
             refs = self._refs(db, new, lists)
             body = body_of(new.skeleton, refs)
             if own is not None:
@@ -142,6 +144,8 @@ class TableCheckpoints(CheckpointReading):
                 found = next(iter(db.run("fences", (key,))), (0.0, 0))
                 _check_places(db, key, found, (created, version), [item[2] for item in writes.items])
                 stale = found[1] != version
+                if stale and _is_input(writes):
+                    return {}
             else:
                 stale = False
             return self._write(db, (key, ns, checkpoint), row[0], writes, known, stale=stale)
@@ -217,6 +221,11 @@ class TableCheckpoints(CheckpointReading):
     def copy(self, source: ThreadRow, key: bytes, names: tuple[str, str], now: float) -> None:
         """Another thread with the same checkpoints, whose messages it shares."""
         checkpoint_removing.copy(self, source, key, names, now)
+
+
+def _is_input(new: NewWrites) -> bool:
+    """Whether this is what an input became: late, it is left out, and made again of what its checkpoint holds."""
+    return new.path.endswith(", __start__")
 
 
 def _check_places(

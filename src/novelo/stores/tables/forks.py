@@ -83,7 +83,7 @@ class Forks(Changes):
         if not keep:
             rows = [thread_row(db, key) for key, _ in heirs]
             self._free(db, [row[0] for row in rows if row is not None])
-            self._content_changed(db, parent.key, start, Counter())
+            self._content_changed(db, parent.key, start, Counter(), gone=parent.key)
             self._forget_all(db, parent, start, [row[0] for row in heirs])
             for key, _ in heirs:
                 self._drop_vectors(db, key, 0, parent.head)  # may be made from what goes; a job makes them anew

@@ -44,7 +44,7 @@ class Removing(Forks):
         )
         return msgspec.structs.replace(receipt, pending=not self.scrub())
 
-    def _erase(self, key: bytes, now: float, keep: bool, note: Note, at_once: bool = True) -> Receipt:
+    def _erase(self, key: bytes, now: float, keep: bool, note: Note = NOBODY, at_once: bool = True) -> Receipt:
         with self.database.writing() as db:
             found = thread_row(db, key)
             if found is None or found[0].status == "erased":
