@@ -21,9 +21,6 @@ URLS = {
 }
 
 
-PLAIN = [kind for kind in URLS if not kind.startswith("encrypted")]  # those that keep documents without being asked
-
-
 @pytest.fixture(params=list(URLS))
 def url(request, tmp_path):
     """The address of an empty store, one for each kind."""
@@ -51,7 +48,7 @@ def encrypt(url, tmp_path, monkeypatch):
 @pytest.fixture
 def memory(url):
     """A memory over an empty store of each kind."""
-    with novelo.open(url, queue_s=5.0) as opened:
+    with novelo.open(url, queue_s=5.0, clear_documents=True) as opened:
         yield opened
 
 
