@@ -81,7 +81,8 @@ class Shared:
             while (found := self.inputs.oldest()) is not None:
                 at, writes = found
                 for one in writes:
-                    if self.store.put_writes(*at, one, True, *(self.since.get(at) or (None, 0))) is None:
+                    created, version = self.since.get(at) or (None, 0)
+                    if self.store.put_writes(at[0], at[1], at[2], one, True, created, version) is None:
                         self.waiting.put(at, [*(self.waiting.get(at) or ()), one])
                 self.inputs.pop(at)
 
