@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from fix_stores import new
-from novelo.errors import InvalidSpec, ThreadHeld, UnknownEntry
+from novelo.errors import InvalidSpec, ThreadErased, ThreadHeld, UnknownEntry
 from novelo.stores.base import Close, Cut, Note
 from novelo.summaries import Summary
 from novelo.usage import Call, Spent
@@ -100,6 +100,21 @@ def test_a_hold_needs_a_thread_and_a_short_reason(hand):
     hand.store.hold(hand.key, 1.0, "first")
     hand.store.hold(hand.key, 2.0, "second")
     assert [(h.since, h.reason) for h in hand.store.holds()] == [(1.0, "second")]
+
+
+def test_a_late_reader_of_documents_revives_nothing(hand):
+    """What was being read in while the collection was erased is not stored; who begins later makes it anew."""
+    docs = hand.store.documents
+    key = docs.key_of("ana", "d")
+    if encrypted(hand):
+        pytest.skip("an encrypted store takes no documents")
+    docs.put(key, ("ana", "d"), [], 10.0, since=9.0)
+    docs.erase(key, 20.0)
+    with pytest.raises(ThreadErased):
+        docs.put(key, ("ana", "d"), [], 21.0, since=19.0)
+    assert docs.collection(key) is None
+    docs.put(key, ("ana", "d"), [], 22.0, since=20.5)
+    assert docs.collection(key) is not None
 
 
 # ---------------------------------------------------------------------------------------------- the audit

@@ -22,6 +22,8 @@ import msgspec
 from novelo.errors import IndexMismatch
 from novelo.stores.privacy import NOBODY, Hook, Note
 
+ERASED = "the collection was erased while this was being read in; nothing was stored"
+
 MATCHES = 8_000  # postings that one search reads, about; words that most chunks have are left for the second step
 SCORED = 300  # best ones of a search that are scored exactly
 K1, B = 1.2, 0.75  # of BM25 (Robertson and Zaragoza, "The Probabilistic Relevance Framework", 2009)
@@ -159,11 +161,23 @@ class DocumentStore(Protocol):
         """All collections, of one owner or of everybody, by owner and name."""
         ...
 
-    def put(self, key: bytes, names: tuple[str, str], sources: Sequence[NewSource], now: float) -> list[str]:
+    def put(
+        self,
+        key: bytes,
+        names: tuple[str, str],
+        sources: Sequence[NewSource],
+        now: float,
+        *,
+        since: float | None = None,
+    ) -> list[str]:
         """Put sources in, in place of those of the same names, in one transaction; the first makes the collection.
 
+        Args:
+            since: when the caller began to read: a collection that was erased since is not made again.
         Returns:
             The names that they have now (`named`).
+        Raises:
+            ThreadErased: it was erased since.
         """
         ...
 

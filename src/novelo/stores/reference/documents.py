@@ -10,8 +10,18 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from novelo.errors import ThreadHeld
-from novelo.stores.documents import Collection, Matches, NewSource, Query, Source, StoredChunk, check_model, named
+from novelo.errors import ThreadErased, ThreadHeld
+from novelo.stores.documents import (
+    ERASED,
+    Collection,
+    Matches,
+    NewSource,
+    Query,
+    Source,
+    StoredChunk,
+    check_model,
+    named,
+)
 from novelo.stores.privacy import NOBODY, Gone, Hook, Note
 from novelo.stores.ranking import Ranking, count_words
 from novelo.stores.reference.removing import KeptAudited
@@ -79,12 +89,23 @@ class KeptDocuments:
         return rows
 
     # ------------------------------------------------------------------------------------------ sources
-    def put(self, key: bytes, names: tuple[str, str], sources: Sequence[NewSource], now: float) -> list[str]:
+    def put(
+        self,
+        key: bytes,
+        names: tuple[str, str],
+        sources: Sequence[NewSource],
+        now: float,
+        *,
+        since: float | None = None,
+    ) -> list[str]:
         """Put sources in, in place of those of the same names; the names that they have now."""
         put = []
         with self._lock:
             kept = self._kept.get(key)
             if kept is None:
+                last = self.store.audit(1, scope=key)
+                if since is not None and last and last[0].at >= since:
+                    raise ThreadErased(ERASED)
                 kept = self._kept[key] = _Kept(Collection(key, *names, self._next(), created=now))
             for one in sources:
                 name = named(one.source, kept.sources.get(one.source.source))

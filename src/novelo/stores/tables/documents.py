@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from novelo.errors import StorageCorrupt, ThreadHeld
+from novelo.errors import StorageCorrupt, ThreadErased, ThreadHeld
 from novelo.stores.documents import (
+    ERASED,
     MATCHES,
     SCORED,
     Collection,
@@ -93,11 +94,24 @@ class TableDocuments:
         return self.database.with_room(work)
 
     # ------------------------------------------------------------------------------------------ sources
-    def put(self, key: bytes, names: tuple[str, str], sources: Sequence[NewSource], now: float) -> list[str]:
+    def put(
+        self,
+        key: bytes,
+        names: tuple[str, str],
+        sources: Sequence[NewSource],
+        now: float,
+        *,
+        since: float | None = None,
+    ) -> list[str]:
         """Put sources in, in place of those of the same names, in one transaction; the names that they have now."""
         put = []
         with self.database.writing() as db:
-            found = _collection(db, key) or _new(db, key, names, now)
+            found = _collection(db, key)
+            if found is None:
+                last = next(iter(db.run("audit", (1 << 60, key, 1))), None)
+                if since is not None and last is not None and last[1] >= since:
+                    raise ThreadErased(ERASED)
+                found = _new(db, key, names, now)
             for one in sources:
                 there = next(iter(db.run("source", (key, one.source.source))), None)
                 facts = replace(one.source, source=named(one.source, _source(key, there) if there else None))
