@@ -48,7 +48,7 @@ def encrypt(url, tmp_path, monkeypatch):
 @pytest.fixture
 def memory(url):
     """A memory over an empty store of each kind."""
-    with novelo.open(url, queue_s=5.0) as opened:
+    with novelo.open(url, queue_s=5.0, clear_documents=True) as opened:
         yield opened
 
 

@@ -262,7 +262,8 @@ class Memory(Privacy, Vaulted):
     ) -> Found[Hit]:
         """Messages that hold all the words, the best first; in one thread, of one owner, or of all.
 
-        Over many threads what was altered in the file is left out, and `damaged` of the result tells of it.
+        Over many threads what was altered in the file is left out, and `damaged` of the result tells of it. Without an
+        index, as in an encrypted memory, the newest 2000 messages are looked through; `partial` tells of more.
 
         Raises:
             StorageCorrupt: in one thread, it was altered there.
@@ -272,14 +273,16 @@ class Memory(Privacy, Vaulted):
             return Found()
         if thread is None:
             return self.store.search(wanted, None, owner, limit)
-        hits: list[Hit] = []
+        hits: Found[Hit] = Found()
         row, below = thread.row, 1 << 60
         while row is not None:
             most = limit if row.key == thread.key else 1 << 30  # what a parent said after the fork must not crowd out
-            hits += [h for h in self.store.search(wanted, row.key, None, most) if h.entry.position < below]
+            found = self.store.search(wanted, row.key, None, most)
+            hits.extend(h for h in found if h.entry.position < below)
+            hits.partial |= found.partial
             below = min(below, row.fork_at)
             row = self.store.thread(row.parent) if row.parent is not None else None
-        return Found(sorted(hits, key=lambda hit: -hit.score)[:limit])
+        return Found(sorted(hits, key=lambda hit: -hit.score)[:limit], partial=hits.partial)
 
     def usage(self, owner: str | None = None) -> Ledger:
         """The ledger of an owner, or of all: rows of owner, thread id, call; with `total` and sums `by("model")`."""

@@ -194,7 +194,19 @@ class Privacy(Accounts):
         traces = self.store.traces(clean, "full" if vacuum == "full" else "plain" if vacuum else "")
         waits = (*traces.waits, *refused)
         beyond = (*traces.gaps, *(f"{text} ({self._until()})" for text in traces.copies))
-        return [msgspec.structs.replace(one, pending=bool(waits), waits=waits, beyond=beyond) for one in receipts]
+        out = [msgspec.structs.replace(one, pending=bool(waits), waits=waits, beyond=beyond) for one in receipts]
+        return [self._shredded(one) for one in out]
+
+    def _shredded(self, receipt: Receipt) -> Receipt:
+        """A receipt that says so, if the key of what it is about was destroyed."""
+        gone: set[bytes] = getattr(getattr(self.store, "database", None), "shredded", set())
+        key = bytes.fromhex(receipt.scope)
+        if key not in gone:
+            return receipt
+        gone.discard(key)
+        return msgspec.structs.replace(
+            receipt, shredded=True, beyond=tuple(f"{text}; unreadable, its key is destroyed" for text in receipt.beyond)
+        )
 
     def _until(self) -> str:
         if self.backup_days is None:

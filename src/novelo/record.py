@@ -12,7 +12,7 @@ from novelo.context.manifest import Manifest
 from novelo.errors import UnknownEntry
 from novelo.meaning import recall
 from novelo.removal import Removal
-from novelo.stores.base import Hit, StoredEntry, ThreadRow, TurnRow
+from novelo.stores.base import Found, Hit, StoredEntry, ThreadRow, TurnRow
 from novelo.summaries import Summary
 from novelo.usage import ThreadUsage
 from novelo.worker import Compaction
@@ -79,7 +79,7 @@ class Record(Removal):
     def __bool__(self) -> bool:
         return True
 
-    def search(self, words: str, limit: int = 20) -> list[Hit]:
+    def search(self, words: str, limit: int = 20) -> Found[Hit]:
         """Messages of this thread that hold all the words; accents and case do not matter, Chinese is found too.
 
         In a fork what it shares with its parent is searched too.

@@ -12,11 +12,23 @@ from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from novelo.errors import InvalidSpec
-from novelo.stores.vaults.base import ENTRY, KEPT, THREAD, Erased, Vault, Wrapped
+from novelo.stores.vaults.base import COLLECTION, ENTRY, KEPT, THREAD, Erased, Vault, Wrapped
 from novelo.stores.vaults.guard import GuardedDatabase
 from novelo.stores.vaults.opening import Facts, matched, replay
 
-__all__ = ["ENTRY", "KEPT", "THREAD", "Erased", "Vault", "Vaulted", "Wrapped", "open_vault", "rotate", "with_vault"]
+__all__ = [
+    "COLLECTION",
+    "ENTRY",
+    "KEPT",
+    "THREAD",
+    "Erased",
+    "Vault",
+    "Vaulted",
+    "Wrapped",
+    "open_vault",
+    "rotate",
+    "with_vault",
+]
 VAULT, KEY = "NOVELO_VAULT", "NOVELO_KEY"  # of the environment, for a database that has a vault, or is encrypted
 
 S = TypeVar("S")
@@ -72,12 +84,22 @@ def with_vault(
             destroy = keyring.destroy
         store = make(guard, search and key is None)
         replay(store, guard, facts.seen, destroy)
+        store.documents.on_erased = _noting(opened)  # type: ignore[attr-defined]
         return store
     except BaseException:
         if opened is not None:
             opened.close()
         database.close()
         raise
+
+
+def _noting(vault: Vault) -> Callable[[Any], None]:
+    """What notes that a collection of documents goes; threads and messages are noted by their statements."""
+
+    def note(gone: Any) -> None:
+        vault.note([Erased(0, gone.key, COLLECTION, gone.now, gone.born)])
+
+    return note
 
 
 class Vaulted:

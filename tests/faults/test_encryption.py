@@ -13,8 +13,9 @@ pytest.importorskip("cryptography")
 
 import novelo
 from fix_vaults import CANARY, KEY, Letters, Place, summarizer
-from novelo import InvalidSpec, StorageCorrupt, StorageUnavailable
+from novelo import InvalidSpec, LeaseLost, StorageCorrupt, StorageUnavailable, ThreadErased
 from novelo.errors import KeyRefused, Undecipherable
+from novelo.stores.base import Lease, Work
 from novelo.stores.sql import statements
 from novelo.stores.vaults import columns
 from novelo.stores.vaults.wrapping import LocalKey, new_key
@@ -273,7 +274,8 @@ def test_an_erased_thread_is_shredded(place):
             place.ask("SELECT * FROM threads WHERE thread = ?", key),
         )
         assert wrapped in place.bytes()
-        memory.thread("gone").erase()
+        receipt = memory.thread("gone").erase()
+        assert receipt.shredded and any("unreadable" in text for text in receipt.beyond)
         assert memory.vault.key(key, 1).wrapped == b"" and wrapped not in place.bytes()
         with pytest.raises(Undecipherable, match="destroyed"):
             memory.store.database.keyring.get(key, 1)
@@ -286,7 +288,7 @@ def test_an_erased_thread_is_shredded(place):
                 place.ask(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", *row)
         with pytest.raises(Undecipherable, match="destroyed"):
             memory.thread("gone").messages()
-        place.ask("UPDATE meta SET value = ? WHERE name = 'vault ledger'", b"0")
+        place.ask("DELETE FROM marks WHERE name = 'vault ledger'")
     with place.open() as memory:
         assert [row.thread_id for row in memory.threads()] == ["stays"] and memory.thread("gone").row is None
         assert memory.thread("stays").messages()[0].text == f"stays {CANARY}"
@@ -378,6 +380,46 @@ def test_a_crash_between_note_and_commit_completes_the_erasure(place):
         assert memory.vault.key(row.key, 1).wrapped == b"" and memory.vault.key(withdrawn.key, 1).wrapped
 
 
+def test_a_thread_that_began_anew_elsewhere(place):
+    """A process that knew a thread before another one erased it and began it anew writes and reads with the new key."""
+    with place.open() as one, place.open() as other:
+        late = one.thread("t").turn("late", key="k")
+        late.__enter__()
+        one.store.ask(one.thread("t").key, Work("compact", 1.0, "first life"), 1.0)
+        other.thread("t").erase()
+        other.thread("t").append([{"role": "user", "content": "anew", "id": "m1"}])
+        with pytest.raises((LeaseLost, ThreadErased)):
+            late.reply("too late")
+        key = one.thread("t").key
+        for memory in (one, other):
+            memory.store.ask(key, Work("compact", 1.0, "second life"), 1.0)
+            (job,) = memory.store.claim(Lease(f"h{id(memory)}", 30.0, 3e9), key=key)
+            memory.store.put_off(job, 4e9, "Failed")
+            assert [(found.spec, found.error) for found in one.jobs()] == [("second life", "Failed")]
+        with one.thread("t").turn("q", key="k") as turn:
+            turn.stream(["a"])
+            turn.reply("a")
+        for memory in (one, other):
+            assert [e.text for e in memory.thread("t").messages()] == ["anew", "q", "a"]
+            assert memory.thread("t").turns()[0].key == "k"
+            with memory.thread("t").turn("q", key="k") as turn:
+                assert turn.replayed
+            assert memory.store.find(memory.thread("t").row, ["m1"]) == {"m1": 0}
+
+
+def test_two_that_begin_a_thread_at_once(place):
+    """Of two keys that were made for a new thread one is used, by whoever comes, and the other destroys nothing."""
+    with place.open() as one, place.open() as other:
+        key = one.store.key_of("", "t")
+        slow = one.store.database.keyring.begin(key)  # made, and not used yet
+        other.thread("t").append([{"role": "user", "content": "quick"}])
+        other.thread("t").erase()
+        assert one.vault.key(key, slow.version).wrapped
+        assert not one.vault.key(key, slow.version + 1).wrapped
+        one.thread("t").append([{"role": "user", "content": "next"}])
+        assert other.thread("t").messages()[0].text == "next"
+
+
 def test_documents_stay_out_unless_asked_for(place, tmp_path):
     """Collections of documents are refused in an encrypted memory, and kept in clear where that was said."""
     (tmp_path / "faq.md").write_text("# Pix\n\nPix é aceito.\n")
@@ -386,6 +428,23 @@ def test_documents_stay_out_unless_asked_for(place, tmp_path):
     with place.open(clear_documents=True) as memory:
         memory.documents("faq").ingest(tmp_path / "faq.md", vectors="later")
         assert memory.documents("faq").search("pix")
+
+
+def test_an_erased_collection_does_not_come_back(tmp_path):
+    """A collection of documents that was erased is erased again in a restored file; one made anew stays."""
+    url, vault = f"sqlite:///{tmp_path}/chat.db", f"sqlite:///{tmp_path}/vault.db"
+    (tmp_path / "faq.md").write_text("# Pix\n\nPix é aceito.\n")
+    with novelo.open(url, vault=vault, worker="off") as memory:
+        memory.documents("faq").ingest(tmp_path / "faq.md", vectors="later")
+    shutil.copy(tmp_path / "chat.db", tmp_path / "backup.db")
+    with novelo.open(url, vault=vault, worker="off") as memory:
+        memory.documents("faq").erase()
+        memory.documents("faq").ingest(tmp_path / "faq.md", vectors="later")
+    with novelo.open(url, vault=vault, worker="off") as memory:
+        assert memory.documents("faq").search("pix")
+    shutil.copy(tmp_path / "backup.db", tmp_path / "chat.db")
+    with novelo.open(url, vault=vault, worker="off") as memory:
+        assert not memory.documents("faq").search("pix")
 
 
 def test_strict(place):

@@ -190,9 +190,8 @@ def test_what_an_erased_thread_has_spent_stays_in_its_owners_limits(hand):
     hand.now = 100_000.0
     begun = hand.begin()
     calls = [Call(input=7, output=3, cost=Decimal("0.000123456789")), Call(input=1, output=1)]
-    hand.store.append(
-        hand.key, begun.turn.epoch, 0, [new("a", "assistant")], hand.now, close=Close("done"), calls=calls
-    )
+    answer = [new("a", "assistant")]
+    hand.store.append(hand.key, begun.turn.epoch, 0, answer, hand.now, close=Close("done"), calls=calls)
     spent = Spent(12, Decimal("0.000123456789"))
     assert hand.store.spent(None, "ana", 0.0) == spent
     hand.store.erase(hand.key, hand.now + 5)

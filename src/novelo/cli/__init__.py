@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from novelo.cli import chat, compaction, compare, documents, files, purge, show, usage
+from novelo.cli import chat, compaction, compare, documents, files, keys, purge, show, usage
 from novelo.cli.common import FAILED, MISUSED, default_database, say
 from novelo.errors import InvalidSpec, NoveloError
 
@@ -38,6 +38,7 @@ for removing in (purge.purge, purge.erase, purge.hold, purge.release, purge.audi
     app.command()(removing)
 app.command()(documents.ingest)
 app.add_typer(documents.docs, name="docs")
+app.add_typer(keys.keys, name="keys")
 
 
 @app.command()
@@ -46,7 +47,7 @@ def path() -> None:
     print(default_database())
 
 
-for told in (*app.registered_commands, *documents.docs.registered_commands):
+for told in (*app.registered_commands, *documents.docs.registered_commands, *keys.keys.registered_commands):
     # a terminal breaks lines where its width says so, and not where the docstring's did
     paragraphs = (inspect.getdoc(told.callback) or "").split("\n\n") if told.callback else []
     told.help = told.help or "\n\n".join(" ".join(text.split()) for text in paragraphs)

@@ -416,11 +416,19 @@ SELECT kind, min(greatest(due, lease_until)) FROM work GROUP BY kind;
 
 -- vault_facts --
 -- What a database knows of its vault.
-SELECT name, value FROM meta WHERE name IN ('vault', 'vault ledger', 'encrypted');
+SELECT name, value FROM meta WHERE name IN ('vault', 'encrypted');
 
 -- keep_vault_fact --
 -- One such fact.
 INSERT INTO meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+
+-- vault_seen --
+-- The number of the ledger's note that was replayed last.
+SELECT number FROM marks WHERE name = 'vault ledger';
+
+-- see_vault --
+-- Another one; a user who may not write the facts may write this.
+INSERT INTO marks (name, number) VALUES ('vault ledger', $1) ON CONFLICT (name) DO UPDATE SET number = excluded.number;
 
 -- any_thread --
 -- Whether a database holds any thread, an erased one too.

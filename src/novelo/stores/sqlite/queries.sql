@@ -448,11 +448,19 @@ DELETE FROM meta WHERE name = ?1;
 
 -- vault_facts --
 -- What a database knows of its vault.
-SELECT name, value FROM meta WHERE name IN ('vault', 'vault ledger', 'encrypted');
+SELECT name, value FROM meta WHERE name IN ('vault', 'encrypted');
 
 -- keep_vault_fact --
 -- One such fact.
 INSERT INTO meta VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+
+-- vault_seen --
+-- The number of the ledger's note that was replayed last.
+SELECT number FROM marks WHERE name = 'vault ledger';
+
+-- see_vault --
+-- Another one; a user who may not write the facts may write this.
+INSERT INTO marks (name, number) VALUES ('vault ledger', ?1) ON CONFLICT (name) DO UPDATE SET number = excluded.number;
 
 -- any_thread --
 -- Whether a database holds any thread, an erased one too.

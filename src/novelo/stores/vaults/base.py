@@ -25,7 +25,8 @@ from typing import Any, NamedTuple, Protocol
 from novelo.errors import StorageCorrupt
 
 SCHEMA = 1
-THREAD, KEPT, ENTRY, WITHDRAWN = "thread", "thread, forks kept", "entry", "withdrawn"  # kinds of notes
+# Kinds of notes.
+THREAD, KEPT, ENTRY, COLLECTION, WITHDRAWN = "thread", "thread, forks kept", "entry", "collection", "withdrawn"
 PAGE = 500  # keys that are rewrapped in one transaction
 
 Ask = Callable[..., "list[tuple[Any, ...]]"]
@@ -34,8 +35,8 @@ Ask = Callable[..., "list[tuple[Any, ...]]"]
 class Erased(NamedTuple):
     """One note of the ledger.
 
-    `key` is the thread's, `kind` what was erased (a `THREAD`, one whose forks `KEPT` what
-    they shared with it, or the content of one `ENTRY`), `moment` when, in seconds.
+    `key` is the thread's, `kind` what was erased (a `THREAD`, one whose forks `KEPT` what they shared with it, the
+    content of one `ENTRY`, a `COLLECTION` of documents), `moment` when, in seconds.
     `born` is the moment the erased thread was made at, so that a later thread of the same id is not taken for it; 0 if
     that is not known. `version` is that of its data key, 0 without encryption. `place` is the position of an entry, and
     `mark` tells what stands there instead, nothing where it was deleted.
@@ -170,16 +171,19 @@ class Vault:
             rows = ask(_KEY, thread, version)
         return _wrapped(rows[0]) if rows else None
 
-    def destroy(self, thread: bytes, upto: int) -> int:
-        """Destroy a thread's data keys up to a version, for good; how many there were."""
+    def destroy(self, thread: bytes, version: int) -> bool:
+        """Destroy a data key of a thread, for good; False if there was none any more.
+
+        No other version is touched: a writer of another process may be about to begin the thread anew with one.
+        """
         with self._place.transaction() as ask:
-            living = "SELECT 1 FROM keys WHERE thread = ? AND version <= ? AND wrapped <> ?"
-            count = len(ask(living, thread, upto, b""))
-            if count:
-                ask("UPDATE keys SET wrapped = ? WHERE thread = ? AND version <= ?", b"", thread, upto)
-        if count:
+            found = ask(_KEY, thread, version)
+            there = bool(found and found[0][3])
+            if there:
+                ask("UPDATE keys SET wrapped = ? WHERE thread = ? AND version = ?", b"", thread, version)
+        if there:
             self._place.scrub()
-        return count
+        return there
 
     def keys(self) -> dict[str, int]:
         """How many living data keys each wrapping key wraps."""

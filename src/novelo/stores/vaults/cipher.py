@@ -19,7 +19,7 @@ from novelo.stores.tables.connection import Row
 from novelo.stores.tables.filters import holds
 from novelo.stores.tables.rows import Facts, over, unsealed, verify
 from novelo.stores.vaults.base import Erased, Vault
-from novelo.stores.vaults.ciphers import MARK, ThreadKey, version_of
+from novelo.stores.vaults.ciphers import MARK, TEXT_MARK, ThreadKey, bytes_of, version_of
 from novelo.stores.vaults.columns import (
     BYTES,
     CLEAR,
@@ -36,7 +36,8 @@ from novelo.stores.vaults.columns import (
 from novelo.stores.vaults.guard import GuardedConnection, GuardedDatabase
 from novelo.stores.vaults.keyring import Keyring
 
-OWNER, THREAD_ID, STATUS, TITLE, TAGS, METADATA, STATE, SEAL = 1, 2, 12, 13, 14, 15, 16, 26  # of a thread's row
+OWNER, THREAD_ID, EPOCH, STATUS, TITLE, TAGS, METADATA, STATE = 1, 2, 7, 12, 13, 14, 15, 16  # of a thread's row
+FENCED = ("append", "keep_draft")  # behind the thread's epoch, in a transaction that reads no row of it
 NAMED = "-"  # in place of a thread's id: there is one
 _PACK = msgspec.msgpack.Encoder().encode
 
@@ -46,10 +47,18 @@ class Cipher(GuardedConnection):
 
     _guard: EncryptedDatabase
 
+    def __init__(self, inner: Any, guard: EncryptedDatabase) -> None:
+        super().__init__(inner, guard)
+        self.known: dict[
+            bytes, tuple[int, int]
+        ] = {}  # epoch, and version of the key, of threads whose row was read here
+
     def run(self, name: str, args: Sequence[Any] = ()) -> Iterator[Row]:
         """The rows of a statement, revealed; what it takes is hidden first."""
         rule = RULES.get(name)
         if rule is not None:
+            if name in FENCED:
+                self._recall(args[0])
             if rule.takes or rule.owner is not None:
                 args = self._hidden(rule, args)
             if name in FILTERED:
@@ -77,17 +86,21 @@ class Cipher(GuardedConnection):
 
     # ------------------------------------------------------------------------------------------ keys
     def _key(self, thread: bytes) -> ThreadKey:
-        """The key that a thread is written with."""
-        found = self._guard.keyring.current(thread)
-        if found is None:
+        """The key that a thread is written with, as its row says."""
+        if thread not in self.known:
             row = next(iter(self._inner.run("ancestor", (thread,))), None)
             if row is None or row[METADATA] is None:
                 raise ThreadErased("the thread was erased; nothing was stored")
             self._thread(row)
-            found = self._guard.keyring.current(thread)
-            if found is None:
+            if thread not in self.known:
                 raise Undecipherable(f"thread {thread.hex()} was erased: its key was destroyed", destroyed=True)
-        return found
+        return self._guard.keyring.get(thread, self.known[thread][1])
+
+    def _recall(self, thread: bytes) -> None:
+        """The key as this process knows it, for a transaction that reads no row of the thread: its epoch fences it."""
+        version = self._guard.keyring.current(thread)
+        if thread not in self.known and version is not None:
+            self.known[thread] = (-1, version)
 
     def _version(self, row: Row) -> int:
         return version_of(row[METADATA], "threads.metadata", row[0]) if row[METADATA] is not None else 0
@@ -100,10 +113,10 @@ class Cipher(GuardedConnection):
         if not rule.takes:
             return out
         thread = args[0]
-        key = self._key(thread)
         for column in rule.takes:
             value = out[column.at]
-            if value is not None and value != b"":  # nothing at all says nothing: a vector of no bytes
+            if value is not None and value not in (b"", ""):  # nothing at all says nothing: a vector of no bytes
+                key = self._key(thread)
                 out[column.at] = self._hide(key, column, value, [out[i] for i in column.place])
         if rule.taken is not None:
             kind, first, stop, at, _ = rule.taken
@@ -114,7 +127,7 @@ class Cipher(GuardedConnection):
         if column.form == BYTES:
             return key.hide(value, column.name, *place)
         if column.form == TEXT:
-            return key.hide_text(value, column.name, *place) if value else value
+            return key.hide_text(value, column.name, *place)
         return key.name(value, column.name) if column.form == NAME else key.mark(value, column.name)
 
     def _revealing(self, rule: Rule, args: Sequence[Any]) -> Callable[[Row], Row]:
@@ -127,12 +140,13 @@ class Cipher(GuardedConnection):
                 kind, first, stop, at, before = rule.given
                 verify(row[at], kind, thread, *(args[i] for i in before), *row[first:stop])
                 out[at] = True
+            version = _version_in(row, rule)
             for column in rule.gives:
                 value = row[column.at]
                 if value is None or value in (b"", ""):
                     continue
                 place = [row[i] if i >= 0 else args[~i] for i in column.place]
-                out[column.at] = self._reveal(thread, column, value, place)
+                out[column.at] = self._reveal(thread, column, value, place, version)
             for at, what in rule.names:
                 if row[at]:  # an erased thread has no name
                     out[at] = getattr(self._facts(thread), what)
@@ -140,24 +154,28 @@ class Cipher(GuardedConnection):
 
         return reveal
 
-    def _reveal(self, thread: bytes, column: Column, value: Any, place: list[Any]) -> Any:
-        if column.form == BYTES:
-            if self._is_plain(value):
-                return value
-            version = version_of(value, column.name, thread)
-            return self._guard.keyring.get(thread, version).reveal(value, column.name, *place)
+    def _reveal(self, thread: bytes, column: Column, value: Any, place: list[Any], version: int | None = None) -> Any:
+        """What a column says.
+
+        Args:
+            version: of the key of another column of the row, for names, which do not tell theirs.
+        """
         if self._is_plain(value):
             return value
-        key = self._key(thread)
+        if column.form == BYTES:
+            version = version_of(value, column.name, thread)
+            return self._guard.keyring.get(thread, version).reveal(value, column.name, *place)
         if column.form == TEXT:
-            return key.reveal_text(value, column.name, *place)
+            version = version_of(bytes_of(value), column.name, thread)
+            return self._guard.keyring.get(thread, version).reveal_text(value, column.name, *place)
+        key = self._key(thread) if version is None else self._guard.keyring.get(thread, version)
         return key.named(value, column.name) if column.form == NAME else key.marked(value, column.name)
 
     def _is_plain(self, value: Any) -> bool:
         """Whether a value that is not encrypted passes; in strict mode none does."""
         if self._guard.strict:
             return False
-        return not value.startswith(MARK if isinstance(value, bytes) else "e1.")
+        return not value.startswith(MARK if isinstance(value, bytes) else TEXT_MARK)
 
     def _facts(self, thread: bytes) -> Facts:
         """A thread's names; its key is a hash of them, so that they never change."""
@@ -189,7 +207,7 @@ class Cipher(GuardedConnection):
                 return Facts(), None
             raise
         sealed = key.reveal(blob, "threads.metadata")
-        self._guard.keyring.note(thread, version)
+        self.known[thread] = (row[EPOCH], version)
         facts = msgspec.json.decode(unsealed(thread, "facts", sealed), type=Facts)
         if (row[OWNER], *row[TITLE : TAGS + 1]) != (self._guard.keyring.owner(facts.owner), "", "[]"):
             raise Undecipherable(f"the names of thread {thread.hex()} were altered outside of novelo: restore a backup")
@@ -224,15 +242,21 @@ class Cipher(GuardedConnection):
 
     def _new_thread(self, name: str, args: Sequence[Any]) -> Iterator[Row]:
         thread, owner, _, now, metadata = args
-        key = self._guard.keyring.begin(thread)
+        key = self._begin(thread)
         values = (
             thread, self._guard.keyring.owner(owner), NAMED, now, key.hide(metadata, "threads.metadata")
         )  # fmt: skip
         return self._inner.run(name, values)  # type: ignore[no-any-return]
 
+    def _begin(self, thread: bytes) -> ThreadKey:
+        """A new key; what is read of the thread's row behind it counts more: another one may have been quicker."""
+        key = self._guard.keyring.begin(thread)
+        self.known[thread] = (-1, key.version)
+        return key
+
     def _fork(self, name: str, args: Sequence[Any]) -> Iterator[Row]:
         out = list(args)
-        key = self._guard.keyring.begin(args[0])
+        key = self._begin(args[0])
         out[1], out[2] = self._guard.keyring.owner(args[1]), NAMED
         out[7], out[8], out[9] = "", "[]", key.hide(args[9], "threads.metadata")
         if args[10] is not None:
@@ -359,6 +383,14 @@ _BY_HAND: dict[str, Callable[[Cipher, str, Sequence[Any]], Iterator[Row]]] = {
 }
 
 
+def _version_in(row: Row, rule: Rule) -> int | None:
+    """The version of the key that a row was written with, of a column that tells."""
+    for column in rule.gives:
+        if column.form == BYTES and isinstance(row[column.at], bytes) and row[column.at][:2] == MARK:
+            return version_of(row[column.at], column.name, b"")
+    return None
+
+
 def _first(rows: Iterator[Row], limit: int) -> Iterator[Row]:
     for number, row in enumerate(rows):
         if number == limit:
@@ -388,6 +420,7 @@ class EncryptedDatabase(GuardedDatabase):
         super().__init__(inner, vault)
         self.keyring, self.strict, self.documents = keyring, strict, documents
         self.names: dict[bytes, Facts] = {}
+        self.shredded: set[bytes] = set()  # whose key was destroyed, until a receipt tells of it
         self._secret = keyring.secret(inner.secret)
 
     @property
@@ -399,8 +432,14 @@ class EncryptedDatabase(GuardedDatabase):
         """The seal of an entry is keyed already."""
         return seal
 
+    def seen(self, connection: Cipher) -> None:
+        """Which key a thread is written with."""
+        for thread, (epoch, version) in connection.known.items():
+            if epoch >= 0:
+                self.keyring.note(thread, epoch, version)
+
     def committed(self, notes: Sequence[Erased]) -> None:
         """The keys of threads that were erased go: no copy of the database tells any more what they said."""
         for note in notes:
-            if note.place < 0:
-                self.keyring.destroy(note.key, note.version)
+            if note.place < 0 and self.keyring.destroy(note.key, note.version):
+                self.shredded.add(note.key)

@@ -28,7 +28,7 @@ except ImportError as missing:
     raise MissingExtra("encryption needs cryptography: pip install 'novelo[encryption]'") from missing
 
 MARK = b"\xe5\x01"  # begins what is hidden; no JSON begins so
-TEXT = "e1."  # begins what is hidden in a column of text
+TEXT_MARK = "e1."  # begins what is hidden in a column of text
 HEAD, NONCE, TAG = 6, 12, 16  # bytes
 KEY_BYTES = 32
 
@@ -73,7 +73,7 @@ class ThreadKey:
 
     def hide_text(self, text: str, column: str, *place: Any) -> str:
         """The same of a text for a column of text."""
-        return TEXT + urlsafe_b64encode(self.hide(text.encode("utf-8", "surrogatepass"), column, *place)).decode()
+        return TEXT_MARK + urlsafe_b64encode(self.hide(text.encode("utf-8", "surrogatepass"), column, *place)).decode()
 
     def reveal_text(self, text: str, column: str, *place: Any) -> str:
         """The text that was hidden; likewise."""
@@ -82,7 +82,7 @@ class ThreadKey:
     # ------------------------------------------------------------------------------------------ names
     def name(self, text: str, column: str) -> str:
         """A name that is found again by the same bytes."""
-        return TEXT + urlsafe_b64encode(self.mark(text.encode("utf-8", "surrogatepass"), column)).decode()
+        return TEXT_MARK + urlsafe_b64encode(self.mark(text.encode("utf-8", "surrogatepass"), column)).decode()
 
     def named(self, text: str, column: str) -> str:
         """The name that was hidden; likewise."""
@@ -100,18 +100,24 @@ class ThreadKey:
             raise self._refused(column) from None
 
     def _bytes(self, text: Any, column: str) -> bytes:
-        try:
-            if text.startswith(TEXT):
-                return urlsafe_b64decode(text[len(TEXT) :])
-        except (ValueError, AttributeError):
-            pass
-        raise self._refused(column)
+        found = bytes_of(text)
+        if not found:
+            raise self._refused(column)
+        return found
 
     def _refused(self, column: str) -> Undecipherable:
         return Undecipherable(
             f"{column} of thread {self.thread.hex()} was altered, moved, or is encrypted with another key: "
             "restore a backup"
         )
+
+
+def bytes_of(text: Any) -> bytes:
+    """What stands in a column of text; nothing if it is not hidden at all."""
+    try:
+        return urlsafe_b64decode(text[len(TEXT_MARK) :]) if text.startswith(TEXT_MARK) else b""
+    except (ValueError, AttributeError):
+        return b""
 
 
 def version_of(blob: Any, column: str, thread: bytes) -> int:

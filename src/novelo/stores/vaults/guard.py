@@ -9,7 +9,7 @@ from hashlib import blake2b
 from typing import Any, TypeVar
 
 from novelo.errors import StorageUnavailable, StoreError
-from novelo.stores.tables.connection import Connection, Index, Row
+from novelo.stores.tables.connection import Index, Row
 from novelo.stores.vaults.base import ENTRY, KEPT, THREAD, Erased, Vault
 
 T = TypeVar("T")
@@ -52,7 +52,7 @@ class GuardedConnection:
 class GuardedDatabase:
     """See `tables/connection.py`; everything else is the database's that it stands before."""
 
-    connection: Callable[[Connection, GuardedDatabase], Any] = GuardedConnection
+    connection: Any = GuardedConnection
 
     def __init__(self, inner: Any, vault: Vault) -> None:
         self.inner, self.vault = inner, vault
@@ -88,7 +88,9 @@ class GuardedDatabase:
     def reading(self) -> Iterator[Any]:
         """A connection."""
         with self.inner.reading() as connection:
-            yield type(self).connection(connection, self)
+            guarded = type(self).connection(connection, self)
+            yield guarded
+            self.seen(guarded)
 
     def snapshot(self) -> AbstractContextManager[None]:
         """Everything that this thread of execution reads inside sees one state of the database."""
@@ -114,8 +116,12 @@ class GuardedDatabase:
                 with suppress(StoreError):
                     self.vault.withdraw(numbers, time.time())
             raise
+        self.seen(guarded)
         if notes:
             self.committed(notes)
+
+    def seen(self, connection: Any) -> None:
+        """What was read and written on a connection stands."""
 
     def committed(self, notes: Sequence[Erased]) -> None:
         """An erasure is done."""

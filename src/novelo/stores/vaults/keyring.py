@@ -31,7 +31,7 @@ class Keyring:
         self._wrapping = {key.name: key for key in reversed(wrapping)}
         self._first = wrapping[0]
         self._keys: OrderedDict[tuple[bytes, int], ThreadKey] = OrderedDict()
-        self._current: OrderedDict[bytes, int] = OrderedDict()
+        self._current: OrderedDict[bytes, tuple[int, int]] = OrderedDict()  # epoch, version
         self._lock = threading.Lock()
         found = vault.key(DATABASE, 1)
         if found is None:
@@ -100,7 +100,6 @@ class Keyring:
         version = self.vault.new_key(thread, time.time(), lambda _: self._wrapped(secret))
         made = ThreadKey(thread, version, secret)
         self._keep(made)
-        self.note(thread, version)
         return made
 
     def get(self, thread: bytes, version: int) -> ThreadKey:
@@ -129,23 +128,27 @@ class Keyring:
             if len(self._keys) > CACHED:
                 self._keys.popitem(last=False)
 
-    def note(self, thread: bytes, version: int) -> None:
-        """A thread's row was read: this is the key it is written with."""
+    def note(self, thread: bytes, epoch: int, version: int) -> None:
+        """A thread's row was read and stands: this is the key it is written with. A higher epoch knows better."""
         with self._lock:
-            self._current[thread] = version
+            if self._current.get(thread, (-1, 0))[0] <= epoch:
+                self._current[thread] = (epoch, version)
             if len(self._current) > CACHED:
                 self._current.popitem(last=False)
 
-    def current(self, thread: bytes) -> ThreadKey | None:
-        """The key of a thread whose row was read here; None if none was."""
-        version = self._current.get(thread)
-        return None if version is None else self.get(thread, version)
+    def current(self, thread: bytes) -> int | None:
+        """The version of the key of a thread as its row was last read in this process; None if it was not.
 
-    def destroy(self, thread: bytes, upto: int) -> int:
-        """Destroy a thread's keys up to a version, for good; how many there were."""
+        Another process may have erased the thread since, and begun it anew. So this is for statements alone that the
+        thread's epoch fences: whoever holds it has read the row of this life.
+        """
+        found = self._current.get(thread)
+        return None if found is None else found[1]
+
+    def destroy(self, thread: bytes, version: int) -> bool:
+        """Destroy a key of a thread, for good; False if there was none any more."""
         with self._lock:
-            for version in range(1, upto + 1):
-                self._keys.pop((thread, version), None)
-            if self._current.get(thread, 0) <= upto:
+            self._keys.pop((thread, version), None)
+            if self._current.get(thread, (0, 0))[1] == version:
                 self._current.pop(thread, None)
-        return self.vault.destroy(thread, upto)
+        return self.vault.destroy(thread, version)

@@ -13,10 +13,11 @@ from hashlib import blake2b
 from typing import Any
 
 from novelo.errors import InvalidSpec, KeyRefused, StorageCorrupt, StorageReadOnly, StorageUnavailable
-from novelo.stores.vaults.base import ENTRY, KEPT, THREAD, Erased, Vault
+from novelo.stores.vaults.base import COLLECTION, ENTRY, KEPT, THREAD, Erased, Vault
 from novelo.stores.vaults.guard import CREATED, GuardedDatabase
 
 STATUS = 12  # where a thread's row says whether it was erased
+MADE = 11  # where a collection's says when it was made
 log = logging.getLogger("novelo")
 
 
@@ -27,9 +28,9 @@ class Facts:
         """As the database says."""
         with database.reading() as db:
             found = {name: bytes(value) for name, value in db.run("vault_facts")}
+            self.seen = int(next(iter(db.run("vault_seen")), (0,))[0]) if found else 0
         self.vault = found.get("vault")
         self.encrypted = "encrypted" in found
-        self.seen = int(found.get("vault ledger", b"0"))
 
 
 def matched(database: Any, facts: Facts, vault: Vault, encrypt: bool) -> None:
@@ -96,6 +97,8 @@ def replay(store: Any, database: GuardedDatabase, seen: int, destroy: Callable[[
         for note in back:
             if note.kind == ENTRY:
                 _delete(store, database, note)
+            elif note.kind == COLLECTION:
+                store.documents.erase(note.key, note.moment)
             else:
                 store.erase(note.key, note.moment, forks="keep" if note.kind == KEPT else "erase")
     finally:
@@ -105,9 +108,11 @@ def replay(store: Any, database: GuardedDatabase, seen: int, destroy: Callable[[
             destroy(note.key, note.version)
     if not database.read_only:
         with database.inner.writing() as db:
-            db.run("keep_vault_fact", ("vault ledger", str(notes[-1].number).encode()))
+            db.run("see_vault", (notes[-1].number,))
     if back:
-        log.warning("%d erasures of the ledger were made again: the database is a restored one", len(back))
+        log.warning(
+            "%d erasures were made again by the ledger: of a restored backup, or of a process that died", len(back)
+        )
         if not store.scrub():
             log.warning("traces of them are still in the files: a reader holds the log")
     return len(back)
@@ -121,6 +126,9 @@ def _last_of_each(notes: list[Erased]) -> list[Erased]:
 
 def _is_back(db: Any, note: Erased, database: GuardedDatabase) -> bool:
     """Whether what was erased is there, as the engine sees it."""
+    if note.kind == COLLECTION:
+        found = next(iter(db.run("collection", (note.key,))), None)
+        return found is not None and note.means(found[MADE])
     row = next(iter(db.run("ancestor", (note.key,))), None)
     if row is None or row[STATUS] == "erased" or not note.means(row[CREATED]):
         return False
