@@ -78,7 +78,7 @@ def keep_talking(url, log_path, worker, threads, *, seed=0, count=None, think=No
             )
             time.sleep(rng.uniform(0, 0.02))  # as any client does before it asks again
             continue
-        log.write(**ack)
+        log.write(**ack, at=time.monotonic())
         done += 1
         pending = None
     memory.close()
