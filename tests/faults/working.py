@@ -47,7 +47,8 @@ def take_turn(memory, thread, key, question, worker, *, think=None, on_busy=None
 def keep_talking(url, log_path, worker, threads, *, seed=0, count=None, think=None, until=lambda: False, **options):
     """Take turns until killed (or `count` of them, or told to stop).
 
-    A request that was not acknowledged is tried again with its key. The log tells what was begun and not acknowledged when the process before this one was killed.
+    A request that was not acknowledged is tried again with its key. The log tells what was begun and not acknowledged
+    when the process before this one was killed.
     """
     rng = random.Random(f"{worker}{seed}{os.getpid()}{time.time()}")
     log = Log(log_path)
