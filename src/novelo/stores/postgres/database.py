@@ -28,7 +28,7 @@ try:
 except ImportError as missing:
     raise MissingExtra("PostgreSQL needs psycopg: pip install 'novelo[postgres]'") from missing
 
-from novelo.stores.postgres.faults import Conflict, Lost, translated
+from novelo.stores.postgres.faults import UNSURE, Conflict, Lost, translated
 from novelo.stores.postgres.index import Index
 from novelo.stores.postgres.migrations import bring_up
 from novelo.stores.postgres.session import Session, adapt
@@ -180,7 +180,10 @@ class Database:
                 connection.execute(self._begin)
                 yield Session(connection, self.settings.schema, writing=True)
                 sent = True
+                connection._novelo_warned = False  # type: ignore[attr-defined]
                 connection.execute("COMMIT")
+                if connection._novelo_warned:  # type: ignore[attr-defined]
+                    raise StorageUnavailable(UNSURE)
             except psycopg.Error as error:
                 self._roll_back(connection)
                 raise translated(error, self.settings, connection, sent) from error
@@ -256,7 +259,14 @@ class Database:
 
 def _configured(connection: psycopg.Connection[Any]) -> None:
     connection.cursor_factory = psycopg.RawCursor
+    connection.add_notice_handler(lambda told: _heard(connection, told))
     adapt(connection)
+
+
+def _heard(connection: psycopg.Connection[Any], told: psycopg.errors.Diagnostic) -> None:
+    """A COMMIT that is cancelled while it waits for a standby succeeds, with a warning: a failover may yet lose it."""
+    if told.severity_nonlocalized == "WARNING":
+        connection._novelo_warned = True  # type: ignore[attr-defined]
 
 
 def _check(connection: psycopg.Connection[Any]) -> None:
