@@ -61,7 +61,7 @@ class PostgresRows:
     """One state of a schema."""
 
     def __init__(self, settings: Settings, connection: psycopg.Connection[Any]) -> None:
-        self.settings, self.connection, self.place = settings, connection, f"postgresql://{settings.place}"
+        self.settings, self.connection, self.place = settings, connection, place_of(settings)
         connection.cursor_factory = psycopg.RawCursor
         adapt(connection)
 
@@ -88,7 +88,7 @@ class PostgresRows:
         return self._run(special or _select(table), (after, upto))
 
     def same(self, table: Table, row: Row) -> Row:
-        """A row as it is compared: of the search index the different words, of what is numbered here alone no number."""
+        """A row as it is compared: of the search index its different words, and no number that is ours alone."""
         if table.name == "search":
             return row[0], row[1], sorted(row[2])
         return row[:4] if table.name == "erasures" else row
@@ -191,10 +191,9 @@ class PostgresTarget(PostgresRows):
         elif table.name == "erasures":
             rows = [row[:4] for row in rows]
         text = f'COPY "{self.settings.schema}".{table.name} ({", ".join(columns)}) FROM STDIN'
-        with self._ours(), self._writer.cursor() as cursor:
-            with cursor.copy(text) as copy:
-                for row in rows:
-                    copy.write_row(row)
+        with self._ours(), self._writer.cursor() as cursor, cursor.copy(text) as copy:
+            for row in rows:
+                copy.write_row(row)
 
     def _numbered(self, rows: Sequence[Row]) -> list[Row]:
         out: list[Row] = []
@@ -220,6 +219,11 @@ class PostgresTarget(PostgresRows):
         self._writer.close()
 
 
+def place_of(settings: Settings) -> str:
+    """A schema's address, without a name or a password."""
+    return f"postgresql://{settings.place}?schema={settings.schema}"
+
+
 def open_source(settings: Settings) -> PostgresRows:
     """The state that a schema has now; it can be a role's that may only read.
 
@@ -227,21 +231,23 @@ def open_source(settings: Settings) -> PostgresRows:
         StorageUnavailable, StorageCorrupt: there is none, or it is none of ours.
         SchemaTooNew, StorageReadOnly: a newer version wrote it, or an older one, and it was not opened since.
     """
-    made = PostgresRows(settings, _connected(settings))
+    connection = _connected(settings)
     try:
-        with made._ours():
-            found = schema_version(made.connection, settings.schema)
-            made.connection.execute(SNAPSHOT)
-            made.secret  # noqa: B018  the first read is what the state is of
+        found = checked(schema_version(connection, settings.schema), SCHEMA)
         if found == 0:
             raise StorageUnavailable(f"there is nothing of ours in schema {settings.schema!r} at {settings.place}")
-        checked(found, SCHEMA)
         if found < SCHEMA:
             raise StorageReadOnly(f"the database has schema {found}, {SCHEMA} is needed: open it once to migrate it")
+        connection.execute(SNAPSHOT)
+        made = PostgresRows(settings, connection)
+        made.secret  # noqa: B018  the first read is what the state is of
+        return made
+    except psycopg.Error as error:
+        connection.close()
+        raise translated(error, settings, None, False) from error
     except BaseException:
-        made.close()
+        connection.close()
         raise
-    return made
 
 
 def open_target(url: str) -> PostgresTarget:

@@ -1,4 +1,4 @@
-"""What copying asks of an engine: rows in order of their keys, from one state of the database; and places to put them."""
+"""What copying asks of an engine: rows in order of their keys, of one state of a database; and places for them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def head_of(row: Row) -> Head:
     """The head of a row that was asked for so."""
     key, owner, name, size, *counts, status = row
     shown = (f"{name!r} of {owner!r}" if owner else repr(name)) if name else bytes(key).hex()
-    return Head(key, shown, size, (size, *counts) if status != "erased" else (0, *counts), status == "erased")
+    return Head(key, shown, size, tuple(counts), status == "erased")
 
 
 class Source(Protocol):

@@ -4,8 +4,8 @@ A test compares this list with `sqlite/schema.sql` and `postgres/schema.sql`: a 
 not named here fails it, so that no copy can forget one.
 
 Rows are carried as tuples: the key that the table begins with, the columns of `key`, and then the others. A seal that
-statements of SQLite make (`seal`) is no column: it is compared where it is read, and made anew where it is written, since
-PostgreSQL has none there. One that both engines hold is a column like any other.
+statements of SQLite make (`seal`) is no column: it is compared where it is read, and made anew where it is written,
+since PostgreSQL has none there. One that both engines hold is a column like any other.
 """
 
 from __future__ import annotations
@@ -77,17 +77,19 @@ THREAD = (
     _table("vectors", "thread", "model position", "vector"),
     _table(
         "threads", "thread", "",
-        "owner thread_id head turns opening running epoch holder lease_until lease_s open_turn status title tags metadata"
-        " state content_version parent fork_at hidden pinned asked summary created updated",
+        "owner thread_id head turns opening running epoch holder lease_until lease_s open_turn status title tags"
+        " metadata state content_version parent fork_at hidden pinned asked summary created updated",
         "thread",
-        "thread head turns opening running epoch status content_version parent fork_at hidden pinned asked summary created",
+        "thread head turns opening running epoch status content_version parent fork_at hidden pinned asked summary"
+        " created",
     ),
 )  # fmt: skip
 # All that belongs to a collection of documents.
 COLLECTION = (
     _table("sources", "collection", "source", "path hash title chunks tokens bytes updated", "source"),
     _table(
-        "chunks", "collection", "number", "source place body heads words", "chunk", "collection number source place body"
+        "chunks", "collection", "number", "source place body heads words",
+        "chunk", "collection number source place body",
     ),
     _table("chunk_vectors", "collection", "chunk", "vector"),
     _table(
@@ -120,4 +122,7 @@ OWN_COLUMNS = {
         ("collections", "last"): "made from the highest numbers",
     },
 }
-ELSEWHERE = {"sqlite": {("chunks", "heads"), ("chunks", "words")}, "postgres": set()}  # columns that another table holds
+ELSEWHERE = {
+    "sqlite": {("chunks", "heads"), ("chunks", "words")},
+    "postgres": set(),
+}  # columns that another table holds

@@ -40,7 +40,7 @@ def copy_rows(
 
     Args:
         overwrite: also where the target has threads that the source has not, or newer ones.
-        progress: called after each batch.
+        progress: called after each batch with the threads that are done, how many there are, and the word "threads".
     Raises:
         InvalidSpec: the target holds other data. Nothing was written.
         StorageCorrupt: what was written reads otherwise, or something at the source cannot be read; `report` tells of
@@ -264,8 +264,44 @@ class _Copier:
         if noun == "thread":
             report.done += len(heads)
         report.seconds = time.monotonic() - self._since
-        if self._progress is not None:
-            self._progress(report)
+        if self._progress is not None and noun == "thread":
+            self._progress(report.done, max(report.total, report.done), "threads")
+
+
+class Checked:
+    """A source in the place of a target: where anything would have to be written, it is an error."""
+
+    def __init__(self, inner: Source) -> None:
+        self._inner, self.place = inner, inner.place
+        self.secret = inner.secret
+        self.heads, self.rows, self.same = inner.heads, inner.rows, inner.same
+        self.whole, self.count, self.close = inner.whole, inner.count, inner.close
+
+    def adopt(self, secret: bytes, note: str) -> None:
+        """The secret must be the same."""
+        if secret != self.secret:
+            raise StorageCorrupt(f"{self.place} has another secret than {note}: it is no copy of it", mismatch=True)
+
+    def delete(self, table: Table, rows: Sequence[Row]) -> None:
+        """A row too many."""
+        raise StorageCorrupt(
+            f"{table.by} {bytes(rows[0][0]).hex()}: {table.name} in {self.place} has other rows than the source",
+            mismatch=True,
+        )
+
+    def insert(self, table: Table, rows: Sequence[Row]) -> None:
+        """A row too few."""
+        raise StorageCorrupt(
+            f"{table.by} {bytes(rows[0][0]).hex()}: {table.name} in {self.place} lacks a row", mismatch=True
+        )
+
+    def begin(self) -> None:
+        """Nothing is written."""
+
+    commit = roll_back = begin
+
+    def settle(self, upto: tuple[bytes, bytes] | None) -> None:
+        """Nothing is written."""
 
 
 class _Sums:

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import msgspec
 
-Progress = Callable[["CopyReport"], None]
+Progress = Callable[[int, int, str], None]  # how many are done, how many there are, and of what
 
 
 class CopyReport(msgspec.Struct):
-    """What a copy did; a progress function is shown it as far as it is.
+    """What a copy, or a comparison, did.
 
     Attributes:
         source, target: addresses, without passwords.

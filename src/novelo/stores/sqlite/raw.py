@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
+from pathlib import Path
 
 import apsw
 
@@ -79,7 +80,7 @@ class SQLiteRows:
                 yield (key, *row)
 
     def same(self, table: Table, row: Row) -> Row:
-        """A row as it is compared: of the search index the different words, of what is numbered here alone no number."""
+        """A row as it is compared: of the search index its different words, and no number that is ours alone."""
         if table.name == "search":
             return row[0], row[1], sorted(lexemes(row[2]))
         return row[:4] if table.name == "erasures" else row
@@ -152,7 +153,8 @@ class SQLiteTarget(SQLiteRows):
             if table.name == "chunks":
                 self._writer.executemany("DELETE FROM chunk_words WHERE rowid = ?", [(row[1],) for row in rows])
             where = " AND ".join(f"{name} = ?" for name in table.columns[: table.lead])
-            self._writer.executemany(f"DELETE FROM {table.name} WHERE {where}", [row[: table.lead] for row in rows])
+            text = f"DELETE FROM {table.name} WHERE {where}"  # noqa: S608  a table of ours
+            self._writer.executemany(text, [row[: table.lead] for row in rows])
 
     def insert(self, table: Table, rows: Sequence[Row]) -> None:
         """Rows come."""
@@ -194,6 +196,11 @@ class SQLiteTarget(SQLiteRows):
         self._database.close()
 
 
+def place_of(path: str) -> str:
+    """A file's address, the same however it was named."""
+    return f"sqlite:///{Path(path).resolve()}"
+
+
 def source_of(database: Database) -> SQLiteRows:
     """The state that an open database has now; of a file through a connection of its own that cannot write."""
     if database.path:
@@ -219,7 +226,7 @@ def open_source(path: str) -> SQLiteRows:
         except BaseException:
             session.close()
             raise
-    return SQLiteRows(session, f"sqlite:///{path}", session.close)
+    return SQLiteRows(session, place_of(path), session.close)
 
 
 def open_target(path: str, *, synchronous: str = "NORMAL", ballast_bytes: int | None = None) -> SQLiteTarget:
@@ -231,7 +238,7 @@ def open_target(path: str, *, synchronous: str = "NORMAL", ballast_bytes: int | 
     """
     database = Database(path, synchronous=synchronous, ballast_bytes=ballast_bytes)
     with _ours():
-        return SQLiteTarget(database, database._connect(), database._connect(), f"sqlite:///{path}")
+        return SQLiteTarget(database, database._connect(), database._connect(), place_of(path))
 
 
 @lru_cache(64)
