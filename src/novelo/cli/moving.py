@@ -41,6 +41,7 @@ def backup(
     source, path = [default_database(), *places][-2:]
     with Telling() as told:
         report = novelo.backup(source, path.removeprefix("sqlite:///"), force=force, progress=told)
+    report.same = report.written = 0  # of interest to a copy that is brought up to date
     _print(report, as_json)
 
 
@@ -86,10 +87,9 @@ def _print(report: CopyReport, as_json: bool) -> None:
     rows = ", ".join(f"{count} {name}" for name, count in report.rows.items() if count)
     print(f"{report.source} -> {report.target}")
     print(f"{rows or 'nothing'}")
-    print(
-        f"{report.done} threads, {report.same} of them as they were; {report.written} rows written, "
-        f"{report.removed} removed; all read back"
-    )
+    changed = f"{report.written} rows written, {report.removed} removed, " if report.written + report.removed else ""
+    same = f", {report.same} of them unchanged" if report.same else ""
+    print(f"{report.done} threads{same}; {changed}every row compared")
     print(f"{report.bytes / 1e6:.1f} MB in {report.seconds:.1f} s, {report.rate:,.0f} rows/s; hash {report.digest}")
 
 

@@ -95,7 +95,7 @@ def _refuse_other(source: Source, target: Target) -> None:
                 continue
             raise InvalidSpec(
                 f"{target.place} {found}: nothing was copied. Name an empty destination, "
-                "or say overwrite to make it equal to the source all the same"
+                "or make it equal all the same with --overwrite (overwrite=True)"
             )
 
 
@@ -138,7 +138,7 @@ class _Copier:
 
     def _equal(self, noun: str, tables: Sequence[Table], lo: bytes, hi: bytes, heads: Sequence[Head]) -> None:
         erased = {head.key for head in heads if head.erased}
-        before = self.report.written + self.report.removed
+        changed: set[bytes] = set()
         there = self.target.heads(tables[-1].name, lo, 1)
         fresh = not there or there[0].key > hi
         sums: dict[str, dict[bytes, Sum]] = {}
@@ -146,7 +146,7 @@ class _Copier:
         try:
             for table in tables:
                 if not fresh:
-                    sums[table.name], missing = self._clear(table, lo, hi, erased)
+                    sums[table.name], missing = self._clear(table, lo, hi, erased, changed)
                 if fresh or missing:
                     sums[table.name] = self._fill(table, lo, hi, erased, fresh)
             if noun == "collection":
@@ -155,10 +155,10 @@ class _Copier:
         except BaseException:
             self.target.roll_back()
             raise
-        if self.report.written + self.report.removed > before:
+        if fresh or changed:
             self._read_back(noun, tables, lo, hi, heads, sums)
-        elif noun == "thread":
-            self.report.same += len(heads)
+        if noun == "thread" and not fresh:
+            self.report.same += len(heads) - len(changed & {head.key for head in heads})
         self._add_up(noun, tables, heads, sums)
 
     def _read(self, table: Table, lo: bytes, hi: bytes, erased: set[bytes]) -> Iterator[Row]:
@@ -166,8 +166,14 @@ class _Copier:
         rows = self.source.rows(table, lo, hi)
         return rows if not erased or table.name == "threads" else (row for row in rows if row[0] not in erased)
 
-    def _clear(self, table: Table, lo: bytes, hi: bytes, erased: set[bytes]) -> tuple[dict[bytes, Sum], bool]:
-        """Take out of the target what the source has not; the source's sums, and whether the target lacks rows."""
+    def _clear(
+        self, table: Table, lo: bytes, hi: bytes, erased: set[bytes], changed: set[bytes]
+    ) -> tuple[dict[bytes, Sum], bool]:
+        """Take out of the target what the source has not; the source's sums, and whether the target lacks rows.
+
+        Args:
+            changed: takes the keys whose rows are not the same.
+        """
         sums, missing, size = _Sums(), False, 0
         out = _Writer(lambda rows: self.target.delete(table, rows))
         for mine, theirs in self._side_by_side(table, self._read(table, lo, hi, erased), lo, hi):
@@ -178,7 +184,9 @@ class _Copier:
             equal = mine is not None and theirs is not None and self._alike(table, mine, theirs)
             if theirs is not None and not equal:
                 out.put(theirs, 64)
-            missing |= mine is not None and not equal
+            if not equal:
+                changed.add((mine or theirs or (b"",))[0])
+                missing |= mine is not None
         self.report.removed += out.ended()
         self.report.bytes += 0 if missing else size
         return sums.ended(), missing

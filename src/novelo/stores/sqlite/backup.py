@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,7 +15,7 @@ from novelo.stores.raw import Checked, CopyReport, Progress, copy_rows
 from novelo.stores.raw.base import Source
 from novelo.stores.sqlite import files
 from novelo.stores.sqlite.database import translated
-from novelo.stores.sqlite.raw import SQLiteRows, open_source, open_target
+from novelo.stores.sqlite.raw import SQLiteRows, open_source, open_target, place_of
 
 PAGES = 4096  # copied between two signs of life
 BESIDE = ("", "-wal", "-shm", "-journal")
@@ -30,6 +31,7 @@ def save_pages(source: SQLiteRows, path: str, *, force: bool = False, progress: 
         InvalidSpec: the path is taken, or is the source's.
         StorageFull, StorageReadOnly, StorageUnavailable: it cannot be written. StorageCorrupt: it is not the same.
     """
+    began = time.monotonic()
     with whole_file(path, force, source.place) as part:
         with _ours(), _connected(part) as target:
             # The source has begun to read: the pages are those of that moment, whatever is written meanwhile.
@@ -39,7 +41,9 @@ def save_pages(source: SQLiteRows, path: str, *, force: bool = False, progress: 
                     if progress is not None:
                         progress(backup.page_count - backup.remaining, backup.page_count, "pages")
             target.execute("PRAGMA journal_mode = DELETE")  # one file, that can be read where nothing can be written
-        return checked(source, part, progress)
+        report = checked(source, part, progress)
+    report.target, report.seconds = place_of(path), time.monotonic() - began
+    return report
 
 
 def save_rows(source: Source, path: str, *, force: bool = False, progress: Progress | None = None) -> CopyReport:
@@ -53,8 +57,8 @@ def save_rows(source: Source, path: str, *, force: bool = False, progress: Progr
         with _ours(), _connected(part) as file:
             file.execute("PRAGMA journal_mode = DELETE")
             _sound(file)
-        report.target = path
-        return report
+    report.target = place_of(path)
+    return report
 
 
 def checked(source: Source, path: str, progress: Progress | None = None) -> CopyReport:
@@ -112,8 +116,9 @@ def _free(target: Path, force: bool, source: str) -> None:
         raise InvalidSpec(f"{target} is the database itself: give the backup another name")
     if target.exists() and not force:
         raise InvalidSpec(f"{target} is there already: give another name, or --force to replace it")
-    for beside in BESIDE[1:]:
-        if target.with_name(target.name + beside).exists():
+    for beside in ("-wal", "-journal"):
+        log = target.with_name(target.name + beside)
+        if log.exists() and log.stat().st_size:
             raise InvalidSpec(
                 f"{target}{beside} lies beside {target}: a database of that name is open, or was not closed, and "
                 "its log would be taken for the backup's. Give another name"
@@ -142,6 +147,7 @@ def _named(part: Path, target: Path, force: bool) -> None:
         os.close(handle)
     if force:
         part.replace(target)
+        _remove(target, BESIDE[1:])  # empty: see `_free`
     else:
         try:
             os.link(part, target)  # unlike a renaming, it replaces nothing
