@@ -60,6 +60,7 @@ from novelo.turn import LiveTurn
 if _TYPE_CHECKING:
     from novelo.aio import AsyncMemory, open_async
     from novelo.compare import backtest
+    from novelo.moving import backup, copy
 
 __all__ = [
     "AsyncMemory",
@@ -98,8 +99,10 @@ __all__ = [
     "UnknownEntry",
     "Violation",
     "backtest",
+    "backup",
     "check",
     "compose",
+    "copy",
     "open",
     "open_async",
     "repair",
@@ -112,6 +115,10 @@ def __getattr__(name: str) -> _Any:
         from novelo.compare import backtest
 
         return backtest
+    if name in ("backup", "copy"):
+        from novelo import moving
+
+        return getattr(moving, name)
     if name in ("AsyncMemory", "open_async"):
         from novelo import aio
 

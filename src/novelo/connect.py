@@ -15,6 +15,8 @@ from novelo.messages import Message
 from novelo.retrievers.base import Embedder
 from novelo.stores.base import Store
 from novelo.stores.checkpoints import CheckpointStore
+from novelo.stores.raw import CopyReport, Progress, Source, Target
+from novelo.upkeep import Moving
 
 
 def connect(url: str, *, search: bool = True) -> Store:
@@ -75,6 +77,86 @@ def checkpoints(store: Store) -> CheckpointStore:
     return TableCheckpoints(store)
 
 
+def source(given: Store | str) -> Source:
+    """One state of a database, to be read row by row; an address is opened so that nothing is written there.
+
+    Raises:
+        InvalidSpec: a store that has no rows.
+        StorageUnavailable, StorageCorrupt, SchemaTooNew: there is no such database, or none of ours.
+    """
+    url = given if isinstance(given, str) else ""
+    if given_path := _path_of(url):
+        from novelo.stores.sqlite.raw import open_source
+
+        return open_source(given_path)
+    if url.startswith(("postgresql:", "postgres:")):
+        from novelo.stores.postgres import raw
+        from novelo.stores.postgres.database import Settings
+
+        return raw.open_source(Settings(url))
+    database = getattr(given, "database", None)
+    if type(database).__module__.startswith("novelo.stores.sqlite"):
+        from novelo.stores.sqlite.raw import source_of
+
+        return source_of(database)  # type: ignore[arg-type]
+    if type(database).__module__.startswith("novelo.stores.postgres"):
+        from novelo.stores.postgres import raw
+
+        return raw.open_source(database.settings)  # type: ignore[union-attr]
+    raise InvalidSpec(
+        "there is nothing to be copied here: give a file, sqlite:///file.db, or postgresql://host/database"
+    )
+
+
+def target(url: str) -> Target:
+    """A database to copy into, made if it is not there.
+
+    Raises:
+        InvalidSpec: no address of one that lasts.
+    """
+    if path := _path_of(url):
+        from novelo.stores.sqlite.raw import open_target
+
+        return open_target(path)
+    if url.startswith(("postgresql:", "postgres:")):
+        from novelo.stores.postgres import raw
+
+        return raw.open_target(url)
+    raise InvalidSpec(f"cannot copy to {url.split(':')[0]!r}: give sqlite:///file.db, or postgresql://host/database")
+
+
+def place(url: str) -> str:
+    """An address as `Source.place` gives it: of two that are equal the database is the same."""
+    if path := _path_of(url):
+        from novelo.stores.sqlite.raw import place_of as of_file
+
+        return of_file(path)
+    if url.startswith(("postgresql:", "postgres:")):
+        from novelo.stores.postgres import raw
+        from novelo.stores.postgres.database import Settings
+
+        return raw.place_of(Settings(url))
+    return url
+
+
+def _path_of(url: str) -> str | None:
+    """The file of an address or a path; None if it is of another kind, or of memory."""
+    if "://" not in url and not url.startswith(("sqlite:", "postgres")):
+        return url or None
+    path = url.removeprefix("sqlite:///")
+    return unquote(path) if path != url and path not in ("", ":memory:") else None
+
+
+def save(state: Source, path: str, *, force: bool = False, progress: Progress | None = None) -> CopyReport:
+    """Write one state of a database to a new file; see `stores/sqlite/backup.py`."""
+    from novelo.stores.sqlite import backup
+    from novelo.stores.sqlite.raw import SQLiteRows
+
+    if isinstance(state, SQLiteRows):
+        return backup.save_pages(state, path, force=force, progress=progress)
+    return backup.save_rows(state, path, force=force, progress=progress)
+
+
 def open_memory(
     url: str = "sqlite:///novelo.db",
     *,
@@ -124,6 +206,7 @@ def open_memory(
         idle_s=idle_s,
         as_model=as_model,
         as_embedder=as_embedder,
+        moving=Moving(source, target, save, place),
         **more,
     )
 

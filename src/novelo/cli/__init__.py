@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from novelo.cli import chat, compaction, compare, documents, files, show, usage
+from novelo.cli import chat, compaction, compare, documents, files, moving, show, usage
 from novelo.cli.common import FAILED, MISUSED, default_database, say
 from novelo.errors import InvalidSpec, NoveloError
 
@@ -35,6 +35,8 @@ app.command(name="import")(files.import_)
 app.command()(files.export)
 app.command()(files.delete)
 app.command()(documents.ingest)
+app.command()(moving.backup)
+app.command()(moving.copy)
 app.add_typer(documents.docs, name="docs")
 
 

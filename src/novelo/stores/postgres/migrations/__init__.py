@@ -71,7 +71,7 @@ def bring_up(
     Raises:
         SchemaTooNew: a newer version wrote the database. StorageReadOnly: it would have to be written.
     """
-    if _checked(schema_version(connection, schema), wanted) != wanted:
+    if checked(schema_version(connection, schema), wanted) != wanted:
         if connection.execute("SELECT pg_is_in_recovery()").fetchone() == (True,):
             raise StorageReadOnly(f"the server is a standby, and schema {wanted} is needed: open the primary once")
         encoding = connection.execute("SHOW server_encoding").fetchone()
@@ -79,7 +79,7 @@ def bring_up(
             raise StorageUnavailable(f"the database's encoding is {encoding and encoding[0]}: create one with UTF8")
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
-            found = _checked(schema_version(connection, schema), wanted)  # another process may have been quicker
+            found = checked(schema_version(connection, schema), wanted)  # another process may have been quicker
             if found == 0:
                 create(connection, schema)
             elif found < wanted:
@@ -87,7 +87,12 @@ def bring_up(
     return secret_of(connection, schema)
 
 
-def _checked(found: int, wanted: int) -> int:
+def checked(found: int, wanted: int) -> int:
+    """A schema's number that is not above the wanted one.
+
+    Raises:
+        SchemaTooNew: it is.
+    """
     if found > wanted:
         raise SchemaTooNew(
             f"the database has schema {found}, this version knows up to {wanted}: upgrade novelo", found=found
