@@ -1,0 +1,96 @@
+"""A support conversation that an agent answers, looking the order up in every third turn; the same on every run.
+
+A question of some 117 characters, an answer of some 400, and in every third turn a call of `lookup_order` and its
+result of some 616. 2.67 messages a turn; zlib makes them a fourth of their size.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from langchain.agents import create_agent
+from langchain.tools import tool
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+
+NAMES = "Lívia Bruno Tânia César Inês Rui Sônia Júlio Elisa Nélson".split()
+WORDS = (
+    "order parcel delivery delay customer payment card refund discount coupon freight route stock store seller manager "
+    "system password account message answer street door number neighbour region week yesterday tomorrow morning night "
+    "before after during always never maybe almost nothing another first last new open closed broken wrong late urgent "
+    "possible confirmed cancelled waiting sent returned arrived left said asked explained promised solved forgot cover "
+    "fault repair piece battery packing label code bill receipt paper value price total rate limit balance lock"
+).split()
+
+
+def _text(chance: random.Random, size: int) -> str:
+    out = ""
+    while len(out) < size:
+        out += " ".join(chance.choices(WORDS, k=chance.randrange(5, 12))).capitalize() + ". "
+    return out.strip()
+
+
+class Turn:
+    """One turn by its number: what is asked, answered, and looked up before."""
+
+    def __init__(self, k: int) -> None:
+        chance = random.Random(f"turn {k}")
+        name, order = chance.choice(NAMES), chance.randrange(10**7, 10**8)
+        self.question = f"This is {name}, about order {order}: {_text(chance, 60)}"
+        self.answer = f"{name}, {_text(chance, 350)} Protocol {chance.randrange(1000, 9999)}."
+        self.call = f"call_{chance.getrandbits(96):024x}" if k % 3 == 0 else None
+        self.arguments = {"order_id": str(order), "include_events": True}
+        events = [
+            {"day": f"2026-05-{chance.randrange(1, 29):02}", "status": chance.choice(WORDS), "document": chance.randrange(10**4)}
+            for _ in range(10)
+        ]  # fmt: skip
+        self.result = json.dumps({"order": order, "customer": name, "events": events}, ensure_ascii=False)
+
+    def size(self) -> int:
+        """Bytes of its texts and arguments: the least that anybody must keep."""
+        texts = [self.question, self.answer, *([json.dumps(self.arguments), self.result] if self.call else [])]
+        return sum(len(text.encode()) for text in texts)
+
+
+@tool
+def lookup_order(order_id: str, include_events: bool) -> str:
+    """Look an order up."""
+    return Answering.turn.result
+
+
+class Answering(BaseChatModel):
+    """A chat model that says what the turn says."""
+
+    turn: Any = None
+
+    @property
+    def _llm_type(self) -> str:
+        return "answering"
+
+    def bind_tools(self, tools: Sequence[Any], **_: Any) -> Answering:
+        """Tools change nothing here."""
+        return self
+
+    def _generate(self, messages: list[Any], stop: Any = None, run_manager: Any = None, **_: Any) -> ChatResult:
+        turn = Answering.turn
+        if turn.call and messages[-1].type == "human":
+            call = {"name": "lookup_order", "args": turn.arguments, "id": turn.call}
+            message = AIMessage("", tool_calls=[call])
+        else:
+            message = AIMessage(turn.answer)
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+def agent(checkpointer: Any, state: Any = None) -> Any:
+    """The agent, whose state may be of another class."""
+    return create_agent(Answering(), [lookup_order], checkpointer=checkpointer, state_schema=state)
+
+
+def say(graph: Any, turn: Turn, thread_id: str = "w") -> None:
+    """Run an agent for one turn."""
+    Answering.turn = turn
+    graph.invoke({"messages": [HumanMessage(turn.question)]}, {"configurable": {"thread_id": thread_id}})
