@@ -53,7 +53,7 @@ class TableCheckpoints(CheckpointReading):
     # ------------------------------------------------------------------------------------------ writing
     def put(
         self, new: NewCheckpoint, writes: Sequence[NewWrites] = (), of_parent: Sequence[NewWrites] = ()
-    ) -> tuple[dict[str, list[int]], float]:
+    ) -> tuple[dict[str, list[int]], float, list[dict[int, list[int]]]]:
         """Store a checkpoint, with its messages, in one transaction."""
         with self.database.writing() as db:
             db.lock(new.key)
@@ -62,7 +62,7 @@ class TableCheckpoints(CheckpointReading):
             parent = last if follows else parent_of(db, new)
             if own is None and newest is not None and not follows:
                 branch(self, db, new, newest)
-            placing = Placing(self, db, new.key, new, self._fence(db, new))
+            placing = Placing(self, db, new.key, new, self._fence(db, new, of_parent))
             number = last + 1 if own is None else own
             for taken, said in new.replayed:
                 placing.take_up(taken, said)
@@ -73,10 +73,8 @@ class TableCheckpoints(CheckpointReading):
             show(self, db, new, placing)
             start, stop = placing.append(new.now)
             self._shortening.parent(db, new, placing)
-            for one in (
-                of_parent if parent else ()
-            ):  # behind the messages that came of it: those are told by their positions
-                self._write(db, (new.key, new.ns, str(new.parent)), parent, one, known=True)
+            before = (new.key, new.ns, str(new.parent))  # behind the messages that came of it: they have positions now
+            wrote = [self._write(db, before, parent, one, placing) for one in (of_parent if parent else ())]
             refs = self._refs(db, new, lists)
             body = body_of(new.skeleton, refs)
             if own is not None:
@@ -84,19 +82,22 @@ class TableCheckpoints(CheckpointReading):
             row = (new.key, new.ns, number, new.id, new.parent, start, stop, new.run, new.expires, new.metadata, body)
             put_checkpoint(db, *row)
             self._shortening.note((new.key, new.ns, new.id), refs.values(), Row(row[:3], new.skeleton, refs))
-            wrote: set[str] = set()  # a task may have written twice: what it wrote first is there then
+            there: set[str] = set()  # a task may have written twice: what it wrote first is there then
             for one in writes:
-                look = own is not None or one.task in wrote
-                self._write(db, (new.key, new.ns, new.id), number, one, known=True, look=look)
-                wrote.add(one.task)
-            return lists, placing.thread.created
+                look = own is not None or one.task in there
+                self._write(db, (new.key, new.ns, new.id), number, one, look=look)
+                there.add(one.task)
+            return lists, placing.thread.created, wrote
 
-    def _fence(self, db: Connection, new: NewCheckpoint) -> tuple[ThreadRow, float]:
+    def _fence(
+        self, db: Connection, new: NewCheckpoint, of_parent: Sequence[NewWrites]
+    ) -> tuple[ThreadRow, float]:
         """The thread, made now or before, and the time to live of its lease."""
         thread, _, ttl = self.store._ensure(db, new.key, new.names, new.now)
         if new.created is not None:
             found = (thread.created, thread.content_version)
-            _check_places(db, new.key, found, (new.created, new.version), new.values.values())
+            values = [*new.values.values(), *(item[2] for one in of_parent for item in one.items)]
+            _check_places(db, new.key, found, (new.created, new.version), values)
         return thread, ttl
 
     def _refs(self, db: Connection, new: NewCheckpoint, lists: dict[str, list[int]]) -> dict[str, Ref]:
@@ -124,7 +125,6 @@ class TableCheckpoints(CheckpointReading):
         ns: str,
         checkpoint: str,
         writes: NewWrites,
-        known: bool,
         created: float | None = None,
         version: int = 0,
     ) -> dict[int, list[int]] | None:
@@ -140,7 +140,7 @@ class TableCheckpoints(CheckpointReading):
             if created is not None:
                 found = next(iter(db.run("fences", (key,))), (0.0, 0))
                 _check_places(db, key, found, (created, version), [item[2] for item in writes.items])
-            return self._write(db, (key, ns, checkpoint), row[0], writes, known)
+            return self._write(db, (key, ns, checkpoint), row[0], writes)
 
     def _write(
         self,
@@ -148,13 +148,12 @@ class TableCheckpoints(CheckpointReading):
         at: tuple[bytes, str, str],
         number: int,
         new: NewWrites,
-        known: bool,
+        placing: Placing | None = None,
         look: bool = True,
     ) -> dict[int, list[int]]:
         key, ns, _ = at
         row = next(iter(db.run("written_by", (key, ns, number, new.task))), None) if look else None
         there = {} if row is None else {item[0]: item for item in read_written(key, ns, number, row).items}
-        placing: Placing | None = None
         lists: dict[int, list[int]] = {}
         for index, channel, value in new.items:
             ref: Ref
@@ -172,7 +171,7 @@ class TableCheckpoints(CheckpointReading):
             old = there.get(index)
             if old is None or new.special:
                 there[index] = (index, channel, ref)
-            elif not known and (old[1] != channel or not self._agrees(db, key, old[2], ref, value)):
+            elif not new.known and (old[1] != channel or not self._agrees(db, key, old[2], ref, value)):
                 raise ConcurrentTurnError(
                     f"another run has written at the same checkpoint (task {new.task}); nothing was stored: run again"
                 )
