@@ -18,22 +18,31 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
-NAMES = "Lívia Bruno Tânia César Inês Rui Sônia Júlio Elisa Nélson".split()
-WORDS = (
+NAMES = ("Lívia", "Bruno", "Tânia", "César", "Inês", "Rui", "Sônia", "Júlio", "Elisa", "Nélson")
+WORDS = (  # noqa: SIM905
     "order parcel delivery delay customer payment card refund discount coupon freight route stock store seller manager "
     "system password account message answer street door number neighbour region week yesterday tomorrow morning night "
     "before after during always never maybe almost nothing another first last new open closed broken wrong late urgent "
     "possible confirmed cancelled waiting sent returned arrived left said asked explained promised solved forgot cover "
     "fault repair piece battery packing label code bill receipt paper value price total rate limit balance lock"
 ).split()
+OFTEN = 0.22  # that a sentence is one that support says again and again
 MADE_UP = random.Random("words")
-WORDS += ["".join(MADE_UP.choices("ba de fi go lu ma ne pi ro su ta ve".split(), k=3)) for _ in range(140)]
+SYLLABLES = "bra den fi gol lu mas ne pir ro sut ta vel con dis er ing kal om pul reg sten tur un wod".split()
+WORDS += ["".join(MADE_UP.choices(SYLLABLES, k=MADE_UP.choice((2, 2, 3)))) for _ in range(900)]
+
+
+def _sentence(chance: random.Random) -> str:
+    return " ".join(chance.choices(WORDS, k=chance.randrange(5, 12))).capitalize() + ". "
+
+
+CANNED = [_sentence(MADE_UP) for _ in range(120)]
 
 
 def _text(chance: random.Random, size: int) -> str:
     out = ""
     while len(out) < size:
-        out += " ".join(chance.choices(WORDS, k=chance.randrange(5, 12))).capitalize() + ". "
+        out += chance.choice(CANNED) if chance.random() < OFTEN else _sentence(chance)
     return out.strip()
 
 
@@ -48,7 +57,8 @@ class Turn:
         self.call = f"call_{chance.getrandbits(96):024x}" if k % 3 == 0 else None
         self.arguments = {"order_id": str(order), "include_events": True}
         events = [
-            {"day": f"2026-05-{chance.randrange(1, 29):02}", "status": chance.choice(WORDS), "document": chance.randrange(10**4)}
+            {"day": f"2026-05-{chance.randrange(1, 29):02}", "status": chance.choice(WORDS),
+             "document": chance.randrange(10**4)}
             for _ in range(9)
         ]  # fmt: skip
         self.result = json.dumps({"order": order, "customer": name, "events": events}, ensure_ascii=False)

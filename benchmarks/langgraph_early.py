@@ -2,10 +2,10 @@
 
     taskset -c 1 python benchmarks/langgraph_early.py [--pairs 40] [--told messages|dicts] [--json]
 
-A pair is two fresh databases, one after the other, ours first in every second pair: each takes 18 turns of a graph with
-one node, and counts as the median of turns 4 to 18, CPU of all threads. The ratio is the median over the pairs; shown
-with its quartiles and with what chance alone makes of it: the 95 % interval of the median by resampling. Demand: at most
-1.1. Exit status 1 when it is not met. A node gives messages, or dicts in OpenAI's form.
+A pair is two fresh databases, one after the other, ours first in every second pair: each takes 18 turns of a graph
+with one node, and counts as the median of turns 4 to 18, CPU of all threads. The ratio is the median over the pairs;
+shown with its quartiles and with what chance alone makes of it: the 95 % interval of the median by resampling. Demand:
+at most 1.1. Exit status 1 when it is not met. A node gives messages, or dicts in OpenAI's form.
 """
 
 from __future__ import annotations
@@ -95,7 +95,9 @@ def main() -> int:
     if given.json:
         print(json.dumps(found))
     else:
-        print(f"an early turn: {found['ours ms']:.2f} ms with NoveloSaver, {found['theirs ms']:.2f} ms with SqliteSaver")
+        print(
+            f"an early turn: {found['ours ms']:.2f} ms with NoveloSaver, {found['theirs ms']:.2f} ms with SqliteSaver"
+        )
         print(f"ratio {middle:.3f} (at most {DEMAND}); median of {given.pairs} pairs, quartiles {low:.3f} to {high:.3f}, "
               f"95 % of the median {again[50]:.3f} to {again[1949]:.3f}")  # fmt: skip
     return int(middle > DEMAND)

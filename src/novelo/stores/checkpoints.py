@@ -165,8 +165,16 @@ class NewCheckpoint(msgspec.Struct, frozen=True):
     version: int = 0
 
 
+class Written(msgspec.Struct, frozen=True):
+    """What a task wrote, stored."""
+
+    task: str
+    path: str
+    items: Sequence[tuple[int, str, Ref]]
+
+
 class Checkpoint(msgspec.Struct, frozen=True):
-    """A stored checkpoint."""
+    """A stored checkpoint; `before`: what tasks wrote at its parent and came with it."""
 
     key: bytes
     ns: str
@@ -178,14 +186,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
     values: dict[str, Ref]
     names: tuple[str, str] = ("", "")
     expires: float | None = None
-
-
-class Written(msgspec.Struct, frozen=True):
-    """What a task wrote, stored."""
-
-    task: str
-    path: str
-    items: Sequence[tuple[int, str, Ref]]
+    before: Sequence[Written] = ()
 
 
 class Value(msgspec.Struct, frozen=True):

@@ -2,8 +2,9 @@
 
 LangGraph saves what a task wrote, and right after it the checkpoint that follows, each on a thread of its own. What
 comes first is the writes: they are offered, and their thread waits until the put of that checkpoint has stored them
-with itself, or a hundredth of a second is over; then it stores them alone. So nobody is told that something is stored
-which is not, and of one step there is one transaction, in which its messages are entries at once.
+with itself, or until none has come for a fiftieth of a second in which nothing was put into that thread of talk; then
+it stores them alone. So nobody is told that something is stored which is not, and of one step there is one
+transaction, in which its messages are entries at once.
 
 Where no checkpoint came in time (tasks side by side, one worker for all, a put that waits for the writes, as it does
 with a `DeltaChannel`), the next offers of that node are not made: one, two, four, up to `PAUSES` of them.
@@ -12,12 +13,14 @@ with a `DeltaChannel`), the next offers of that node are not made: one, two, fou
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-WAIT_S = 0.01
-PAUSES = 256
+WAIT_S = 0.02
+LONGEST = 50  # such waits, while other checkpoints of the thread are put
+PAUSES = 64
 NODES = 1000  # that are remembered
 
 At = tuple[bytes, str, str]  # key of the thread, namespace, id of the checkpoint that was written at
@@ -38,6 +41,11 @@ class Offer:
         self.stored = stored
         self._settled.set()
 
+    @property
+    def settled(self) -> bool:
+        """Whether it went one way or the other."""
+        return self._settled.is_set()
+
     def wait(self, seconds: float | None) -> bool:
         """Whether it is settled."""
         return self._settled.wait(seconds)
@@ -49,6 +57,7 @@ class Gathering:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._offers: dict[At, list[Offer]] = {}
+        self._at_work: Counter[bytes] = Counter()  # puts by the key of their thread
         self._pauses: dict[Hashable, list[int]] = {}  # by node: how many offers are left out, and how many still
 
     def stored(self, at: At, offer: Offer) -> bool:
@@ -60,7 +69,10 @@ class Gathering:
                 pause[1] -= 1
                 return False
             self._offers.setdefault(at, []).append(offer)
-        if not offer.wait(WAIT_S):
+        for _ in range(LONGEST):
+            if offer.wait(WAIT_S) or not self._at_work[at[0]]:
+                break
+        if not offer.settled:
             with self._lock:
                 mine = self._offers.get(at, [])
                 if offer in mine:
@@ -69,7 +81,7 @@ class Gathering:
                         del self._offers[at]
                     self._in_vain(node)
                     return False
-            offer.wait(None)  # a put has taken it, and is at work
+        offer.wait(None)  # a put has taken it, and is at work, or done
         if offer.stored:
             self._pauses.pop(node, None)
         return offer.stored
@@ -85,10 +97,15 @@ class Gathering:
         """Take what was offered at a checkpoint: stored when the block ends, given back if it raises."""
         with self._lock:
             offers = self._offers.pop(at, [])
+            self._at_work[at[0]] += 1
         stored = False
         try:
             yield offers
             stored = True
         finally:
+            with self._lock:
+                self._at_work[at[0]] -= 1
+                if not self._at_work[at[0]]:
+                    del self._at_work[at[0]]
             for offer in offers:
                 offer.settle(stored)

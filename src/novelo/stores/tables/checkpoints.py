@@ -22,20 +22,15 @@ from novelo.stores.checkpoints import (
     Ref,
     StalePlaces,
     Talk,
+    Written,
     hash_of,
     runs_of,
 )
 from novelo.stores.tables import checkpoint_removing
 from novelo.stores.tables.checkpoint_lines import branch, joined_span, parent_of, show
+from novelo.stores.tables.checkpoint_packing import body_of, written_body
 from novelo.stores.tables.checkpoint_reading import CheckpointReading
-from novelo.stores.tables.checkpoint_rows import (
-    body_of,
-    put_checkpoint,
-    put_written,
-    read_checkpoint,
-    read_written,
-    written_body,
-)
+from novelo.stores.tables.checkpoint_rows import put_checkpoint, put_written, read_checkpoint
 from novelo.stores.tables.checkpoint_shortening import Row, Shortening, Task
 from novelo.stores.tables.checkpoint_values import keep_list
 from novelo.stores.tables.connection import Connection
@@ -73,15 +68,18 @@ class TableCheckpoints(CheckpointReading):
             show(self, db, new, placing)
             start, stop = placing.append(new.now)
             self._shortening.parent(db, new, placing)
-            before = (new.key, new.ns, str(new.parent))  # behind the messages that came of it: they have positions now
-            wrote = [self._write(db, before, parent, one, placing) for one in (of_parent if parent else ())]
+            # behind the messages that came of it: they have positions now
+            before, wrote = self._taken_up(db, new, parent, 0 if own else number, of_parent, placing)
             refs = self._refs(db, new, lists)
-            body = body_of(new.skeleton, refs)
             if own is not None:
+                old = read_checkpoint(new.key, next(iter(db.run("by_id", (new.key, new.ns, new.id)))))
                 start, stop = joined_span(db, new, start, stop)
-            row = (new.key, new.ns, number, new.id, new.parent, start, stop, new.run, new.expires, new.metadata, body)
+                before = [*old.before]
+            body = body_of(new.skeleton, new.metadata, refs, before)
+            row = (new.key, new.ns, number, new.id, new.parent, start, stop, new.run, new.expires, body)
             put_checkpoint(db, *row)
-            self._shortening.note((new.key, new.ns, new.id), refs.values(), Row(row[:3], new.skeleton, refs))
+            kept = Row(row[:3], new.skeleton, new.metadata, refs, before)
+            self._shortening.note((new.key, new.ns, new.id), refs.values(), kept)
             there: set[str] = set()  # a task may have written twice: what it wrote first is there then
             for one in writes:
                 look = own is not None or one.task in there
@@ -89,9 +87,7 @@ class TableCheckpoints(CheckpointReading):
                 there.add(one.task)
             return lists, placing.thread.created, wrote
 
-    def _fence(
-        self, db: Connection, new: NewCheckpoint, of_parent: Sequence[NewWrites]
-    ) -> tuple[ThreadRow, float]:
+    def _fence(self, db: Connection, new: NewCheckpoint, of_parent: Sequence[NewWrites]) -> tuple[ThreadRow, float]:
         """The thread, made now or before, and the time to live of its lease."""
         thread, _, ttl = self.store._ensure(db, new.key, new.names, new.now)
         if new.created is not None:
@@ -142,6 +138,38 @@ class TableCheckpoints(CheckpointReading):
                 _check_places(db, key, found, (created, version), [item[2] for item in writes.items])
             return self._write(db, (key, ns, checkpoint), row[0], writes)
 
+    def _taken_up(
+        self,
+        db: Connection,
+        new: NewCheckpoint,
+        parent: int,
+        number: int,
+        of_parent: Sequence[NewWrites],
+        placing: Placing,
+    ) -> tuple[list[Written], list[dict[int, list[int]]]]:
+        """What was written at the parent: for the new checkpoint's row if that stands next to it, else for rows.
+
+        Args:
+            number: where the new checkpoint stands; 0 if it stands there already.
+        """
+        at = (new.key, new.ns, str(new.parent))
+        before: list[Written] = []
+        wrote: list[dict[int, list[int]]] = []
+        if not of_parent or not parent:
+            return before, wrote
+        there = {row[0] for row in db.run("written", (new.key, new.ns, parent))}
+        for one in of_parent:
+            if number != parent + 1 or one.task in there:
+                wrote.append(self._write(db, at, parent, one, placing))
+                continue
+            former = next((done for done in before if done.task == one.task), None)
+            items, lists = self._items(db, at, one, placing, () if former is None else former.items)
+            if former is not None:
+                before.remove(former)
+            before.append(Written(one.task, one.path, items))
+            wrote.append(lists)
+        return before, wrote
+
     def _write(
         self,
         db: Connection,
@@ -152,8 +180,25 @@ class TableCheckpoints(CheckpointReading):
         look: bool = True,
     ) -> dict[int, list[int]]:
         key, ns, _ = at
-        row = next(iter(db.run("written_by", (key, ns, number, new.task))), None) if look else None
-        there = {} if row is None else {item[0]: item for item in read_written(key, ns, number, row).items}
+        found = self._written_by(db, key, ns, number, new.task) if look else None
+        items, lists = self._items(db, at, new, placing, () if found is None else found.items)
+        path = new.path if found is None or new.path else found.path
+        columns = (key, ns, number, new.task, path)
+        put_written(db, *columns, written_body(items))
+        self._shortening.note(at, [item[2] for item in items], Task(columns, items))
+        return lists
+
+    def _items(
+        self,
+        db: Connection,
+        at: tuple[bytes, str, str],
+        new: NewWrites,
+        placing: Placing | None,
+        former: Iterable[tuple[int, str, Ref]],
+    ) -> tuple[list[tuple[int, str, Ref]], dict[int, list[int]]]:
+        """What a task wrote, with what it wrote before; places of its lists by index."""
+        key, _, _ = at
+        there = {item[0]: item for item in former}
         lists: dict[int, list[int]] = {}
         for index, channel, value in new.items:
             ref: Ref
@@ -175,12 +220,7 @@ class TableCheckpoints(CheckpointReading):
                 raise ConcurrentTurnError(
                     f"another run has written at the same checkpoint (task {new.task}); nothing was stored: run again"
                 )
-        path = new.path if row is None or new.path else row[1]
-        items = [there[index] for index in sorted(there)]
-        columns = (key, ns, number, new.task, path)
-        put_written(db, *columns, written_body(items))
-        self._shortening.note(at, [item[2] for item in items], Task(columns, items))
-        return lists
+        return [there[index] for index in sorted(there)], lists
 
     def _agrees(self, db: Connection, key: bytes, old: Ref, ref: Ref, value: Blob | Talk) -> bool:
         """Whether what stands there says the same."""
