@@ -28,7 +28,7 @@ from novelo.stores.values import NewEntry, ThreadRow
 
 INLINE_BYTES = 48  # a value up to this size stands in the checkpoint's own row
 ONCE_BYTES = 1536  # likewise, of a value that no other checkpoint will have: an input, or what a task wrote
-ONCE = ("__start__",)  # channels of such values
+ONCE = ("__start__", "__pregel_tasks")  # channels of such values
 MAX_RUNS = 24  # a list of more runs is told by what it shares with the one before
 
 LIST, SINGLE, SNAPSHOT = range(3)  # how messages stood: in a list, one alone, in the snapshot of a DeltaChannel

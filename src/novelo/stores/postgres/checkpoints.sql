@@ -60,22 +60,22 @@ SELECT id FROM line;
 -- Checkpoints of a namespace, newest first.
 SELECT c.thread, t.owner, t.thread_id, c.ns, c.number, c.id, c.parent, c.start, c.stop, c.run, c.expires, c.body, true
 FROM checkpoints c JOIN threads t ON t.thread = c.thread
-WHERE c.thread = $1 AND c.ns = $2 AND ($3::text IS NULL OR c.id = $3) AND ($4::text IS NULL OR c.id < $4)
+WHERE c.thread = $1 AND c.ns = $2 AND ($3::bytea IS NULL OR c.id = $3) AND ($4::bytea IS NULL OR c.id < $4)
 ORDER BY c.number DESC LIMIT $5;
 
 -- of_thread --
 -- Checkpoints of a thread in all namespaces; likewise.
 SELECT c.thread, t.owner, t.thread_id, c.ns, c.number, c.id, c.parent, c.start, c.stop, c.run, c.expires, c.body, true
 FROM checkpoints c JOIN threads t ON t.thread = c.thread
-WHERE c.thread = $1 AND $2::text IS NULL AND ($3::text IS NULL OR c.id = $3) AND ($4::text IS NULL OR c.id < $4)
+WHERE c.thread = $1 AND $2::text IS NULL AND ($3::bytea IS NULL OR c.id = $3) AND ($4::bytea IS NULL OR c.id < $4)
 ORDER BY c.id DESC LIMIT $5;
 
 -- of_owner --
 -- Checkpoints of an owner, in one namespace or all; likewise.
 SELECT c.thread, t.owner, t.thread_id, c.ns, c.number, c.id, c.parent, c.start, c.stop, c.run, c.expires, c.body, true
 FROM threads t JOIN checkpoints c ON c.thread = t.thread
-WHERE left(t.owner, 200) = left($1, 200) AND t.owner = $1 AND t.status <> 'erased' AND ($2::text IS NULL OR c.ns = $2) AND ($3::text IS NULL OR c.id = $3)
-  AND ($4::text IS NULL OR c.id < $4)
+WHERE left(t.owner, 200) = left($1, 200) AND t.owner = $1 AND t.status <> 'erased' AND ($2::text IS NULL OR c.ns = $2) AND ($3::bytea IS NULL OR c.id = $3)
+  AND ($4::bytea IS NULL OR c.id < $4)
 ORDER BY c.id DESC LIMIT $5;
 
 -- all_of_thread --
@@ -189,11 +189,6 @@ WHERE thread = $1 AND ns = $2 AND number < $3 ORDER BY number DESC;
 -- What was written at them.
 SELECT number, task, path, body, true FROM checkpoint_writes
 WHERE thread = $1 AND ns = $2 AND number < $3 ORDER BY number DESC;
-
--- quoting_checkpoints --
--- Checkpoints that hold some bytes themselves.
-SELECT ns, number, id, parent, start, stop, run, expires, body, true FROM checkpoints
-WHERE thread = $1 AND position($2 IN body) > 0;
 
 -- quoting_writes --
 -- Writes that do.

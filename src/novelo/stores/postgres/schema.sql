@@ -131,15 +131,15 @@ CREATE INDEX work_by_due ON work (due);
 -- LangGraph's checkpoints (stores/checkpoints.py). number: 1, 2, 3, ... in the order of puts in a namespace. start, stop:
 -- what it added to the transcript. body: see tables/checkpoint_packing.py.
 CREATE TABLE checkpoints (
-  thread bytea NOT NULL,
-  ns text COLLATE "C" NOT NULL,
   number bigint NOT NULL,
-  id text COLLATE "C" NOT NULL,
-  parent text COLLATE "C",
   start bigint NOT NULL,
   stop bigint NOT NULL,
-  run text COLLATE "C",
   expires double precision,
+  thread bytea NOT NULL,
+  ns text COLLATE "C" NOT NULL,
+  id bytea NOT NULL,
+  parent bytea,
+  run text COLLATE "C",
   body bytea NOT NULL,
   PRIMARY KEY (thread, ns, number)
 );

@@ -192,11 +192,6 @@ WHERE thread = ?1 AND ns = ?2 AND number < ?3 ORDER BY number DESC;
 SELECT number, task, path, body, seal FROM checkpoint_writes
 WHERE thread = ?1 AND ns = ?2 AND number < ?3 ORDER BY number DESC;
 
--- quoting_checkpoints --
--- Checkpoints that hold some bytes themselves.
-SELECT ns, number, id, parent, start, stop, run, expires, body, seal FROM checkpoints
-WHERE thread = ?1 AND instr(body, ?2);
-
 -- quoting_writes --
 -- Writes that do.
 SELECT ns, number, task, path, body, seal FROM checkpoint_writes WHERE thread = ?1 AND instr(body, ?2);

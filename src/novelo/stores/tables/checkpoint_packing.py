@@ -1,10 +1,10 @@
-"""Bodies of checkpoints: what nearly all say in the same words is packed against those words.
+"""Bodies of checkpoints: what nearly all say in the same words is packed against those words; and ids as bytes.
 
-A checkpoint's skeleton, its metadata and the names of its channels are some 380 bytes, of which few are its own. They
-are deflated with a dictionary of LangGraph's words, which leaves some 75 in about 10 us. What channels hold stands
-behind them as it is, so that texts can be looked for in it.
+A checkpoint's skeleton, its metadata, what its channels hold and what tasks wrote before it are some 600 bytes, of which
+few are its own. They are deflated with a dictionary of LangGraph's words, which leaves some 120 in about 10 us.
 
-Example: `messages` with nine entries, no pending task, an empty value -> packed, [[2, 0, [0, 9]], bytes, nil].
+An id is a UUID nearly always, and stands as its 16 bytes. UUIDs are in the order of their texts so, and so are other
+texts; LangGraph has no thread with both.
 """
 
 from __future__ import annotations
@@ -27,7 +27,11 @@ _LEVEL, _WINDOW, _MEMORY = 1, -12, 4
 _WORDS = (
     b'"thread_id":"checkpoint_ns":"run_id":"user_id":"langgraph_step":"writes":null,"source":"update","step":'
     b'"source":"fork","step":"source":"input","step":-1,"parents":{},{"source":"loop","step":1,"parents":{},'
-    b'"counters_since_delta_snapshot":{"messages":[1,"ls_integration":"langchain_create_agent"}'
+    b'"counters_since_delta_snapshot":{"messages":[1,"ls_integration":"langchain_create_agent"}~__pregel_pull, tools'
+    b"\xaflanggraph.types\xa4Send\x92\xa5tools\x91\x84\xa4name\xa4args\x81\xa2id\xbdcall_\xa4type\xa9tool_call"
+    b"\x94\x04\xa7msgpack\xc4\x10\x93\xc4E\x81\xa8messages\x91\xc7\xee\x05\x94\xbdlangchain_core.messages.human\xacHumanMessage"
+    b"\x86\xa7content\xd9\xc4K\xb1additional_kwargs\x80\xb1response_metadata\x80\xa4type\xa5human\xa4name\xc0\xa2id\xc0"
+    b"\xb3model_validate_json\xa4role\xa4user\xa2id"
 ) + ENCODE(
     (
         ENCODE(
@@ -46,13 +50,14 @@ _WORDS = (
             }
         ),
         '{"source":"loop","step":1,"parents":{}}',
-        ["messages", "__pregel_tasks", "branch:to:model"],
+        {"__start__": ["cut", 1, "messages"], "messages": [2, 0, [0, 300]], "__pregel_tasks": b"\x90", "branch:to:model": None},
+        [[b"\0" * 16, "~__pregel_pull, __start__", [[0, "messages", [2, 0, [300, 1]]], [1, "branch:to:model", None]]]],
     )
 )  # fmt: skip
 
 _Short = Ref | bytes | None  # bytes: a small value of the plain type; None: an empty one of the type "null"
-_BODY = msgspec.msgpack.Decoder(tuple[bytes, list[_Short], list[tuple[str, str, list[tuple[int, str, _Short]]]]])
-_HEAD = msgspec.msgpack.Decoder(tuple[bytes, str, list[str]])
+_Behind = tuple[bytes, str, list[tuple[int, str, _Short]]]
+_BODY = msgspec.msgpack.Decoder(tuple[bytes, str, dict[str, _Short], list[_Behind]])
 _WRITES = msgspec.msgpack.Decoder(list[tuple[int, str, _Short]])
 
 
@@ -62,10 +67,10 @@ def body_of(skeleton: bytes, metadata: str, refs: dict[str, Ref], before: Sequen
     Args:
         before: what tasks wrote at its parent.
     """
+    behind = [(coded(one.task), one.path, _items(one.items)) for one in before]
+    whole = ENCODE((skeleton, metadata, {name: _short(ref) for name, ref in refs.items()}, behind))
     deflate = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW, _MEMORY, zlib.Z_DEFAULT_STRATEGY, _WORDS)
-    head = deflate.compress(ENCODE((skeleton, metadata, list(refs)))) + deflate.flush()
-    behind = [(one.task, one.path, _items(one.items)) for one in before]
-    return bytes((FORMAT,)) + ENCODE((head, [_short(ref) for ref in refs.values()], behind))
+    return bytes((FORMAT,)) + deflate.compress(whole) + deflate.flush()
 
 
 def parts_of(what: str, key: bytes, body: Any) -> tuple[bytes, str, dict[str, Ref], list[Written]]:
@@ -75,14 +80,12 @@ def parts_of(what: str, key: bytes, body: Any) -> tuple[bytes, str, dict[str, Re
         SchemaTooNew: a newer version wrote it. StorageCorrupt: it is none of ours.
     """
     try:
-        packed, refs, behind = _BODY.decode(_known(what, key, body))
-        inflate = zlib.decompressobj(_WINDOW, _WORDS)
-        head = inflate.decompress(packed, MOST_BYTES)
-        skeleton, metadata, names = _HEAD.decode(head)
+        whole = zlib.decompressobj(_WINDOW, _WORDS).decompress(_known(what, key, body), MOST_BYTES)
+        skeleton, metadata, refs, behind = _BODY.decode(whole)
+        before = [Written(decoded(task), path, _long_items(items)) for task, path, items in behind]
     except (msgspec.MsgspecError, ValueError, zlib.error) as error:
         raise StorageCorrupt(f"{what} of thread {key.hex()} is none of ours") from error
-    values = {name: _long(ref) for name, ref in zip(names, refs, strict=False)}
-    return skeleton, metadata, values, [Written(task, path, _long_items(items)) for task, path, items in behind]
+    return skeleton, metadata, {name: _long(ref) for name, ref in refs.items()}, before
 
 
 def written_body(items: Sequence[tuple[int, str, Ref]]) -> bytes:
@@ -128,3 +131,29 @@ def _items(items: Sequence[tuple[int, str, Ref]]) -> list[tuple[int, str, _Short
 
 def _long_items(items: Sequence[tuple[int, str, _Short]]) -> list[tuple[int, str, Ref]]:
     return [(index, channel, _long(ref)) for index, channel, ref in items]
+
+
+# ------------------------------------------------------------------------------------------------ ids
+def coded(name: str) -> bytes:
+    """An id as bytes: 16 of a UUID; of another text its own, with one more where it would look like a UUID or like that."""
+    if len(name) == 36 and name[8] == name[13] == name[18] == name[23] == "-":
+        try:
+            raw = bytes.fromhex(name.replace("-", ""))
+        except ValueError:
+            raw = b""
+        if len(raw) == 16 and _spelled(raw) == name:
+            return raw
+    text = name.encode()
+    return text + b"\0" if len(text) == 16 or text.endswith(b"\0") else text
+
+
+def decoded(raw: bytes) -> str:
+    """The id of some bytes."""
+    if len(raw) == 16:
+        return _spelled(raw)
+    return (raw[:-1] if raw.endswith(b"\0") else raw).decode()
+
+
+def _spelled(raw: bytes) -> str:
+    text = raw.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

@@ -23,6 +23,7 @@ from novelo.stores.checkpoints import (
     runs_of,
     unrolled,
 )
+from novelo.stores.tables.checkpoint_packing import coded
 from novelo.stores.tables.checkpoint_rows import read_checkpoint, read_written
 from novelo.stores.tables.connection import Connection
 from novelo.stores.tables.facts import thread_row
@@ -46,7 +47,7 @@ class CheckpointReading:
             if checkpoint is None:
                 row = next(iter(db.run("newest", (key, ns))), None)
             else:
-                row = next(iter(db.run("by_id", (key, ns, checkpoint))), None)
+                row = next(iter(db.run("by_id", (key, ns, coded(checkpoint)))), None)
         return None if row is None else read_checkpoint(key, row)
 
     def writes(self, key: bytes, ns: str, number: int) -> list[Written]:
@@ -155,7 +156,7 @@ class CheckpointReading:
         seeds: dict[str, Ref] = {}
         found: dict[str, list[tuple[str, Ref]]] = {channel: [] for channel in channels}
         with self.database.reading() as db:
-            row = next(iter(db.run("by_id", (key, ns, checkpoint))), None)
+            row = next(iter(db.run("by_id", (key, ns, coded(checkpoint)))), None)
             if row is None:
                 return seeds, found
             wanted, above = row[3], row
@@ -181,7 +182,7 @@ class CheckpointReading:
                         if channel in found and channel not in seeds:
                             found[channel].append((one.task, ref))
                 seeds |= {c: at.values[c] for c in channels if c not in seeds and c in at.values}
-                wanted = at.parent
+                wanted = row[3]
                 if wanted is None or len(seeds) == len(found):
                     break
         return seeds, found
@@ -198,7 +199,7 @@ class CheckpointReading:
     ) -> list[Checkpoint]:
         """Checkpoints, newest first."""
         most = -1 if limit is None else limit
-        more = (checkpoint, before, -1 if filter else most)
+        more = (*(None if name is None else coded(name) for name in (checkpoint, before)), -1 if filter else most)
         out: list[Checkpoint] = []
         with self.database.reading() as db:
             if key is None:

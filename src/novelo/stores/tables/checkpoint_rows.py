@@ -6,7 +6,7 @@ from typing import Any
 
 from novelo.messages import Message
 from novelo.stores.checkpoints import GONE, Checkpoint, Inline, Ref, Written
-from novelo.stores.tables.checkpoint_packing import ENCODE, body_of, items_of, parts_of, written_body
+from novelo.stores.tables.checkpoint_packing import ENCODE, body_of, decoded, items_of, parts_of, written_body
 from novelo.stores.tables.connection import Connection
 from novelo.stores.tables.rows import over, verify
 
@@ -31,8 +31,10 @@ def read_checkpoint(key: bytes, row: tuple[Any, ...], names: tuple[str, str] = (
     """
     ns, number, name, parent, _, _, _, expires, body, found = row
     verify(found, "checkpoint", key, *row[:9])
-    skeleton, metadata, values, before = parts_of(f"checkpoint {name}", key, body)
-    return Checkpoint(key, ns, number, name, parent, metadata, skeleton, values, names, expires, before)
+    said = decoded(name)
+    skeleton, metadata, values, before = parts_of(f"checkpoint {said}", key, body)
+    follows = None if parent is None else decoded(parent)
+    return Checkpoint(key, ns, number, said, follows, metadata, skeleton, values, names, expires, before)
 
 
 def read_written(key: bytes, ns: str, number: int, row: tuple[Any, ...]) -> Written:
@@ -61,14 +63,18 @@ def forget(db: Connection, key: bytes, position: int, message: Message, *, repla
         for number, body in list(db.run("quoting_values", (key, sign))):
             if _quotes(body, sign):
                 db.run("gone", (key, number))
-        for row in list(db.run("quoting_checkpoints", (key, sign))):
-            at = read_checkpoint(key, row)
-            refs = {channel: _emptied(ref, sign) for channel, ref in at.values.items()}
-            before = [Written(one.task, one.path, _emptied_of(one, sign)) for one in at.before]
-            put_checkpoint(db, key, *row[:8], body_of(at.skeleton, at.metadata, refs, before))
         for row in list(db.run("quoting_writes", (key, sign))):
             done = read_written(key, row[0], row[1], row[2:])
             put_written(db, key, *row[:4], written_body(_emptied_of(done, sign)))
+    signs = _signs(message)
+    for row in list(db.run("all_of_thread", (key,))) if signs else ():
+        at = read_checkpoint(key, row)
+        refs, before = at.values, at.before
+        for sign in signs:
+            refs = {channel: _emptied(ref, sign) for channel, ref in refs.items()}
+            before = [Written(one.task, one.path, _emptied_of(one, sign)) for one in before]
+        if (refs, before) != (at.values, at.before):
+            put_checkpoint(db, key, *row[:8], body_of(at.skeleton, at.metadata, refs, before))
 
 
 def _signs(message: Message) -> list[bytes]:

@@ -28,7 +28,7 @@ from novelo.stores.checkpoints import (
 )
 from novelo.stores.tables import checkpoint_removing
 from novelo.stores.tables.checkpoint_lines import branch, joined_span, parent_of, show
-from novelo.stores.tables.checkpoint_packing import body_of, written_body
+from novelo.stores.tables.checkpoint_packing import body_of, coded, decoded, written_body
 from novelo.stores.tables.checkpoint_reading import CheckpointReading
 from novelo.stores.tables.checkpoint_rows import put_checkpoint, put_written, read_checkpoint
 from novelo.stores.tables.checkpoint_shortening import Row, Shortening, Task
@@ -52,11 +52,12 @@ class TableCheckpoints(CheckpointReading):
         """Store a checkpoint, with its messages, in one transaction."""
         with self.database.writing() as db:
             db.lock(new.key)
-            last, newest, own = next(iter(db.run("newest_id", (new.key, new.ns, new.id))), (0, None, None))
-            follows = newest is not None and new.parent == newest
+            name, before_it = coded(new.id), None if new.parent is None else coded(new.parent)
+            last, newest, own = next(iter(db.run("newest_id", (new.key, new.ns, name))), (0, None, None))
+            follows = newest is not None and before_it == newest
             parent = last if follows else parent_of(db, new)
             if own is None and newest is not None and not follows:
-                branch(self, db, new, newest)
+                branch(self, db, new, decoded(newest))
             placing = Placing(self, db, new.key, new, self._fence(db, new, of_parent))
             number = last + 1 if own is None else own
             for taken, said in new.replayed:
@@ -72,11 +73,11 @@ class TableCheckpoints(CheckpointReading):
             before, wrote = self._taken_up(db, new, parent, 0 if own else number, of_parent, placing)
             refs = self._refs(db, new, lists)
             if own is not None:
-                old = read_checkpoint(new.key, next(iter(db.run("by_id", (new.key, new.ns, new.id)))))
+                old = read_checkpoint(new.key, next(iter(db.run("by_id", (new.key, new.ns, name)))))
                 start, stop = joined_span(db, new, start, stop)
                 before = [*old.before]
             body = body_of(new.skeleton, new.metadata, refs, before)
-            row = (new.key, new.ns, number, new.id, new.parent, start, stop, new.run, new.expires, body)
+            row = (new.key, new.ns, number, name, before_it, start, stop, new.run, new.expires, body)
             put_checkpoint(db, *row)
             kept = Row(row[:3], new.skeleton, new.metadata, refs, before)
             self._shortening.note((new.key, new.ns, new.id), refs.values(), kept)
@@ -106,7 +107,8 @@ class TableCheckpoints(CheckpointReading):
             runs = runs_of(lists[channel], value.runs)
             if len(runs) > 2 * MAX_RUNS:
                 if before is None:
-                    row = next(iter(db.run("by_id", (new.key, new.ns, new.parent))), None)
+                    at = (new.key, new.ns, coded(new.parent or ""))
+                    row = next(iter(db.run("by_id", at)), None)
                     before = read_checkpoint(new.key, row).values if row else {}
                 refs[channel] = keep_list(
                     self, db, new.key, value.wrap, [*value.known, *lists[channel]], before.get(channel)
@@ -126,11 +128,11 @@ class TableCheckpoints(CheckpointReading):
     ) -> dict[int, list[int]] | None:
         """Store what a task wrote at a checkpoint."""
         with self.database.reading() as db:  # many come before their checkpoint, and need no transaction to be told so
-            if next(iter(db.run("place_of", (key, ns, checkpoint))), None) is None:
+            if next(iter(db.run("place_of", (key, ns, coded(checkpoint)))), None) is None:
                 return None
         with self.database.writing() as db:
             db.lock(key)
-            row = next(iter(db.run("place_of", (key, ns, checkpoint))), None)
+            row = next(iter(db.run("place_of", (key, ns, coded(checkpoint)))), None)
             if row is None:
                 return None
             if created is not None:
