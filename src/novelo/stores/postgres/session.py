@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import msgspec
 import psycopg
 from psycopg.abc import Buffer
 from psycopg.pq import Format
@@ -15,7 +14,6 @@ from psycopg.types.string import StrDumperUnknown, TextLoader
 from novelo.stores.postgres.texts import NOTHING, escaped, in_schema, texts, unescaped
 
 PAGE = 200  # rows that are fetched at once where the reader may stop early
-FILTERED = {"of_namespace": 4, "of_thread": 4, "of_owner": 4}  # where the filter stands among the arguments
 FIRST = (float("inf"), b"")  # before the thread that was used last
 
 Row = tuple[Any, ...]
@@ -39,8 +37,6 @@ class Session:
         """
         if name in NOTHING:
             return iter(())
-        if name in FILTERED:
-            return self._filtered(name, args)
         statement = self._texts[name]
         if statement.adapted is not None:
             args = statement.adapted(args)
@@ -78,34 +74,6 @@ class Session:
             if len(rows) < PAGE:
                 return
             at = rows[-1][-2], rows[-1][0]
-
-    def _filtered(self, name: str, args: Sequence[Any]) -> Iterator[Row]:
-        """Checkpoints whose metadata holds some values; a limit counts those alone."""
-        place = FILTERED[name]
-        wanted = msgspec.json.decode(args[place])
-        limit = None if args[place + 1] < 0 else args[place + 1]
-        statement = self._texts[name]
-        values = (*args[:place], None if wanted else limit)
-        rows = self.connection.execute(statement.text, values, binary=True)
-        left = -1 if limit is None else limit
-        for row in rows:
-            if left == 0:
-                return
-            if all(_holds(row[11], *one) for one in wanted):
-                left -= 1
-                yield row
-
-
-def _holds(metadata: str, key: str, path: str, value: Any) -> bool:
-    """Whether metadata has a value under a key, or, for a key with dots, at the end of a way into nested values."""
-    found = msgspec.json.decode(metadata)
-    for way in ([key[3:-1]], path[3:-1].split('"."')):
-        at: Any = found
-        for step in way:
-            at = at.get(step) if isinstance(at, dict) else None
-        if at is not None:
-            return bool(at == value) and (isinstance(at, bool) == isinstance(value, bool) or at == value)
-    return value is None
 
 
 # ---------------------------------------------------------------------------------------------- values

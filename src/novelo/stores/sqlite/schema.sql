@@ -129,18 +129,17 @@ CREATE TABLE work (
 CREATE INDEX work_by_due ON work (due);
 
 -- LangGraph's checkpoints (stores/checkpoints.py). number: 1, 2, 3, ... in the order of puts in a namespace. start, stop:
--- what it added to the transcript. body: a byte for the format, the skeleton, and a reference for each channel value.
+-- what it added to the transcript. body: see tables/checkpoint_packing.py.
 CREATE TABLE checkpoints (
   thread BLOB NOT NULL,
   ns TEXT NOT NULL,
   number INTEGER NOT NULL,
-  id TEXT NOT NULL,
-  parent TEXT,
+  id BLOB NOT NULL,
+  parent BLOB,
   start INTEGER NOT NULL,
   stop INTEGER NOT NULL,
   run TEXT,
   expires REAL,
-  metadata TEXT NOT NULL,
   body BLOB NOT NULL,
   seal BLOB NOT NULL,
   PRIMARY KEY (thread, ns, number)
