@@ -76,7 +76,7 @@ def test_where_nothing_is_near_words_decide():
 
 @given(st.lists(st.floats(0, 50, width=32), min_size=1, max_size=20), st.floats(0.1, 20))
 def test_the_scale_of_keyword_scores_tells_nothing(scores, factor):
-    """BM25 grows with the question: times any factor the fused scores are the same, and words alone keep their order."""
+    """BM25 grows with the question: times any factor the fused scores are the same; words alone keep their order."""
     keyword, cosines = np.array(scores), np.linspace(-0.2, 0.6, len(scores))
     assert np.allclose(fused(keyword, cosines), fused(keyword * factor, cosines), atol=1e-5)
     alone = fused(keyword, np.zeros(len(scores)))
