@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from novelo.errors import InvalidSpec, MissingExtra, StorageCorrupt
 
@@ -58,12 +60,27 @@ def test_several_queries_are_one_direction():
     assert Space(np.zeros((0, 5), np.float32)).near(given[:1]).shape == (0,)
 
 
-def test_fusion_adds_what_is_standardised():
+def test_fusion_adds_words_and_meaning():
     """Either search may decide; where one knows nothing, the other does alone."""
-    keyword, vector = np.array([0, 0, 9.0, 1]), np.array([0.80, 0.81, 0.80, 0.79])
-    assert fused(keyword, vector).argmax() == 2
-    assert fused(np.zeros(4), vector).argmax() == 1
-    assert standardised(np.array([])).size == 0
+    keyword, cosines = np.array([0, 0, 9.0, 1]), np.array([0.1, 0.3, 0.1, -0.2])
+    assert fused(keyword, cosines).argmax() == 2
+    assert fused(np.zeros(4), cosines).argmax() == 1
+    assert fused(np.zeros(0), np.zeros(0)).size == 0 == standardised(np.array([])).size
+
+
+def test_where_nothing_is_near_words_decide():
+    """Cosines that are all low are no more than they say, however much one stands out among them."""
+    keyword, cosines = np.array([5.0, 4.0] + [0.0] * 98), np.array([0.0, 0.0, 0.08] + [0.0] * 97)
+    assert list(np.argsort(-fused(keyword, cosines))[:3]) == [0, 1, 2]
+
+
+@given(st.lists(st.floats(0, 50, width=32), min_size=1, max_size=20), st.floats(0.1, 20))
+def test_the_scale_of_keyword_scores_tells_nothing(scores, factor):
+    """BM25 grows with the question: times any factor the fused scores are the same; words alone keep their order."""
+    keyword, cosines = np.array(scores), np.linspace(-0.2, 0.6, len(scores))
+    assert np.allclose(fused(keyword, cosines), fused(keyword * factor, cosines), atol=1e-5)
+    alone = fused(keyword, np.zeros(len(scores)))
+    assert (np.diff(alone[np.argsort(keyword)]) >= 0).all() and 0 <= alone.min() <= alone.max() <= 1
 
 
 def test_langchain_embeddings_are_taken():
