@@ -18,9 +18,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
-from novelo.errors import InvalidSpec, MissingExtra, StorageUnavailable
+from novelo.errors import InvalidSpec, MissingExtra, StorageReadOnly, StorageUnavailable
 
 try:
     import psycopg
@@ -30,7 +30,7 @@ except ImportError as missing:
 
 from novelo.stores.postgres.faults import Conflict, Lost, translated
 from novelo.stores.postgres.index import Index
-from novelo.stores.postgres.migrations import bring_up
+from novelo.stores.postgres.migrations import bring_up, current
 from novelo.stores.postgres.session import Session, adapt
 from novelo.stores.postgres.texts import checked_schema
 
@@ -90,6 +90,23 @@ class Settings:
         host, port = self.options.get("host", "the local server"), self.options.get("port", "5432")
         return f"{host}:{port}/{self.options.get('dbname', '')}"
 
+    @property
+    def server(self) -> str:
+        """The address for psql and its like, without a password."""
+        named = {name: self.options.get(name) for name in ("user", "host", "port", "dbname")}
+        return psycopg.conninfo.make_conninfo(**{name: value for name, value in named.items() if value})
+
+    @property
+    def address(self) -> str:
+        """The address for our own commands, without a password."""
+        host, user = str(self.options.get("host", "")), str(self.options.get("user", ""))
+        apart = not host or "/" in host  # a folder of sockets
+        where = "" if apart else f"{host}:{self.options.get('port', 5432)}"
+        more = {"host": host, "port": self.options.get("port")} if apart else {}
+        query = urlencode({name: value for name, value in (more | {"schema": self.schema}).items() if value})
+        name = quote(str(self.options.get("dbname", "")), safe="")
+        return f"postgresql://{quote(user, safe='')}{'@' if user else ''}{where}/{name}?{query}"
+
     def __repr__(self) -> str:
         """The place alone."""
         return f"Settings({self.place}, schema={self.schema})"
@@ -98,24 +115,25 @@ class Settings:
 class Database:
     """One schema of a database, and a pool of connections."""
 
-    read_only = False
-
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, read_only: bool = False) -> None:
         """Connect, make or migrate the tables, and stand ready.
 
+        Args:
+            read_only: for looking alone: nothing is made, and nothing written.
         Raises:
             InvalidSpec: no address of PostgreSQL.
             StorageUnavailable, StorageReadOnly, StorageCorrupt: the database cannot be reached, or not be used.
             SchemaTooNew: a newer version wrote it.
         """
         self.settings = Settings(url)
+        self.read_only = read_only
         lock_ms = round(self.settings.lock_s * 1000)
         self._begin = _WRITE.format(lock_ms, 10 * lock_ms)
         self._mine = threading.local()
         self._process = os.getpid()
         self._closed = False
         with self._ours(), self._connected() as connection:
-            self.secret = bring_up(connection, self.settings.schema)
+            self.secret = (current if read_only else bring_up)(connection, self.settings.schema)
         self._pool = psycopg_pool.ConnectionPool(
             kwargs=self._keywords(),
             min_size=0,
@@ -172,6 +190,8 @@ class Database:
         Raises:
             Conflict, Lost: the same work may be done again, and `store.py` does so.
         """
+        if self.read_only:
+            raise StorageReadOnly("the database was opened for a look alone: open it again to write")
         if getattr(self._mine, "session", None) is not None:
             raise StorageUnavailable("a snapshot is for reading: leave it before you write")
         with self._lent() as connection:

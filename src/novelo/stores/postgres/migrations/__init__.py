@@ -87,6 +87,20 @@ def bring_up(
     return secret_of(connection, schema)
 
 
+def current(connection: psycopg.Connection[Any], schema: str) -> bytes:
+    """The secret of a schema that is there, of this version; nothing is made or led on.
+
+    Raises:
+        StorageUnavailable, SchemaTooNew, StorageReadOnly: there is none, or of a newer or an older version.
+    """
+    found = checked(schema_version(connection, schema), SCHEMA)
+    if found == 0:
+        raise StorageUnavailable(f"there is nothing of ours in the schema {schema!r}: name another, ?schema=...")
+    if found < SCHEMA:
+        raise StorageReadOnly(f"the database has schema {found}, {SCHEMA} is needed: open it once to migrate it")
+    return secret_of(connection, schema)
+
+
 def checked(found: int, wanted: int) -> int:
     """A schema's number that is not above the wanted one.
 
