@@ -114,7 +114,7 @@ class Database:
         if on_disk and not read_only:
             files.make(Path(path))
         self._file = files.identity(path) if on_disk else None
-        self._ballast = files.Ballast(path, ballast_bytes if on_disk else 0)
+        self._ballast = files.Ballast(path, ballast_bytes if on_disk and not read_only else 0)
         with _ours():
             connection = self._connect()
             if read_only:

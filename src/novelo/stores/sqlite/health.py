@@ -158,14 +158,14 @@ def _notes(find: _Finder, session: Session) -> None:
 
 
 def _files(find: _Finder, path: Path, size: int) -> None:
-    for end in ("", "-wal", "-shm", "-ballast"):
-        one = path.with_name(path.name + end)
-        mode = stat.S_IMODE(one.stat().st_mode) if os.name == "posix" and one.exists() else 0
-        if mode & 0o077:
-            find.add(
-                "warning", "rights", str(one), f"others than its owner may use it: mode {mode:o}",
-                command("chmod", "600", str(one)),
-            )  # fmt: skip
+    mine = [path.with_name(path.name + end) for end in ("", "-wal", "-shm", "-ballast")]
+    shared = [one for one in mine if os.name == "posix" and one.exists() and stat.S_IMODE(one.stat().st_mode) & 0o077]
+    if shared:
+        modes = ", ".join(f"{stat.S_IMODE(one.stat().st_mode):o}" for one in shared)
+        find.add(
+            "warning", "rights", str(shared[0]), f"others than its owner may use it: mode {modes}",
+            command("chmod", "600", *map(str, shared)),
+        )  # fmt: skip
     log = _size(path.with_name(path.name + "-wal"))
     if log > LOG_BYTES:
         find.add(
