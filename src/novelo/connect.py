@@ -41,7 +41,7 @@ def connect(url: str, *, search: bool = True, read_only: bool = False) -> Store:
         if path in ("", "//", "///", "///:memory:", ":memory:"):
             return SQLiteStore(Database(""), search=search)
         if not path.startswith("///"):
-            raise InvalidSpec(f"database {url!r}: expected sqlite:///file.db, or sqlite:////absolute/file.db")
+            raise InvalidSpec("database sqlite:...: expected sqlite:///file.db, or sqlite:////absolute/file.db")
         return SQLiteStore(Database(unquote(path[3:]), read_only=read_only), search=search)
     if url.startswith(("postgresql:", "postgres:")):
         from novelo.stores.postgres import Database as Server
@@ -173,9 +173,16 @@ def mend(store: Store, what: str) -> int:
     raise InvalidSpec(f"a {type(store).__name__} has no database to be mended")
 
 
+def is_address(url: str) -> bool:
+    """Whether it is, or was to be, the address of a database, and not a path: a slip may leave a password in it."""
+    return "://" in url or url.startswith(
+        ("sqlite:", "postgres:", "postgresql:", "postgres//", "postgresql//", "memory:")
+    )
+
+
 def _path_of(url: str) -> str | None:
     """The file of an address or a path; None if it is of another kind, or of memory."""
-    if "://" not in url and not url.startswith(("sqlite:", "postgres")):
+    if not is_address(url):
         return url or None
     path = url.removeprefix("sqlite:///")
     return unquote(path) if path != url and path not in ("", ":memory:") else None
