@@ -13,7 +13,7 @@ from novelo.integrations.langgraph import NoveloSaver
 from novelo.messages import Message, ToolCall
 from novelo.portable import exported
 
-FAQ = '{"question": "Como pagar?", "answer": "Com Pix ou cartão."}\n{"question": "E a troca?", "answer": "Sete dias."}\n'
+FAQ = '{"question": "Como pagar?", "answer": "Com Pix."}\n{"question": "E a troca?", "answer": "Sete dias."}\n'
 
 
 def fill(memory: novelo.Memory, embedder: object, folder: Path) -> None:

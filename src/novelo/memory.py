@@ -43,7 +43,7 @@ from novelo.stores.search import fold, indexed_words, query_words
 from novelo.thread import ON_BUSY, Thread
 from novelo.tokens import Correction, TextCounter, counter
 from novelo.turn import LiveTurn
-from novelo.upkeep import Moving, Upkeep
+from novelo.upkeep import Keeper, Upkeep
 from novelo.usage import Ledger, Row
 from novelo.worker import KIND as COMPACT
 from novelo.worker import RETRY_S, Worker, work_off
@@ -85,7 +85,7 @@ class Memory(Accounts, Upkeep):
         embedder: Any = None,
         as_model: Callable[[Any], Any] = lambda given: given,
         as_embedder: Callable[[Any], Any] = lambda given: None if given == "auto" else given,
-        moving: Moving | None = None,
+        keeper: Keeper | None = None,
     ) -> None:
         """See `novelo.open`."""
         if on_busy not in ON_BUSY:
@@ -107,7 +107,7 @@ class Memory(Accounts, Upkeep):
         self._holder = f"{_machine()}|{os.getpid()}|{_started(os.getpid())}|{self._name}"
         self.as_model, self.summarizer = as_model, None if summarizer is None else as_model(summarizer)
         self.as_embedder, self.indexes = as_embedder, Indexes()
-        self.moving = moving
+        self.keeper = keeper
         self.idle_s, self.summary_s = float(idle), summary_s
         self.summary_input, self.summary_prompt = summary_input, summary_prompt
         self.retry_s = RETRY_S

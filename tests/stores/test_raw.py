@@ -12,8 +12,8 @@ from hypothesis.stateful import invariant, run_state_machine_as_test
 
 import novelo
 from novelo.connect import connect
-from novelo.stores.sqlite import Database, SQLiteStore
 from novelo.stores.raw.columns import ELSEWHERE, OWN, OWN_COLUMNS, TABLES
+from novelo.stores.sqlite import Database, SQLiteStore
 from stores.test_machine import NAMES, TwoStores, _everything
 
 
@@ -50,7 +50,7 @@ NUMBERS = count(1)
 
 
 class Copying(TwoStores):
-    """Random operations on the reference and on a source; now and then its copy is brought up to date, and looked at."""
+    """Random operations on the reference and on a source; now and then its copy is brought up to date."""
 
     source = target = back = ""  # addresses, of fresh databases
     every = 12
@@ -59,8 +59,10 @@ class Copying(TwoStores):
         super().__init__()
         self.stores[1].close()
         # A power cut is none of this test's business.
-        self.stores[1] = connect(self.source) if "postgres" in self.source else SQLiteStore(
-            Database(self.source.removeprefix("sqlite:///"), synchronous="OFF")
+        self.stores[1] = (
+            connect(self.source)
+            if "postgres" in self.source
+            else SQLiteStore(Database(self.source.removeprefix("sqlite:///"), synchronous="OFF"))
         )
         self.done = 0
 

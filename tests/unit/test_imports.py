@@ -63,6 +63,7 @@ SEAMS = (
     "retrievers.nearness",
     "stores.base",
     "stores.documents",
+    "stores.findings",
     "stores.raw",
     "stores.search",
 )

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from novelo.cli import chat, compaction, compare, documents, files, moving, show, usage
+from novelo.cli import chat, compaction, compare, doctor, documents, files, moving, show, usage
 from novelo.cli.common import FAILED, MISUSED, default_database, say
 from novelo.errors import InvalidSpec, NoveloError
 
@@ -37,6 +37,8 @@ app.command()(files.delete)
 app.command()(documents.ingest)
 app.command()(moving.backup)
 app.command()(moving.copy)
+app.command()(doctor.doctor)
+app.command()(doctor.mend)
 app.add_typer(documents.docs, name="docs")
 
 

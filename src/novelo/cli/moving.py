@@ -22,7 +22,8 @@ SHOWN = 20  # of what is damaged; --json has all
 
 def backup(
     places: Annotated[
-        list[str], typer.Argument(metavar="[DB] FILE", help="The database, your own if none is named; and the new file.")
+        list[str],
+        typer.Argument(metavar="[DB] FILE", help="The database, your own if none is named; and the new file."),
     ],
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
     as_json: AsJson = False,
@@ -55,8 +56,8 @@ def copy(
 ) -> None:
     """Make one database equal to another: files and PostgreSQL, in every direction, with the same ids and keys.
 
-    SRC is only read, as it is at one moment, and may be used meanwhile; a second run brings over what has changed. A run
-    that was killed goes on where it was. All that was written is read back and compared. Exit status 1 if something
+    SRC is only read, as it is at one moment, and may be used meanwhile; a second run brings over what has changed. A
+    run that was killed goes on where it was. All that was written is read back and compared. Exit status 1 if something
     cannot be read; all else is copied.
 
     Example: novelo copy chat.db 'postgresql://app@db.example/chat?schema=novelo'

@@ -14,12 +14,12 @@ from typing import Any
 
 import psycopg
 
-from novelo.errors import InvalidMessage, InvalidSpec, StorageReadOnly, StorageUnavailable
+from novelo.errors import InvalidMessage, InvalidSpec
 from novelo.messages import ROLES, decode
 from novelo.stores.lexemes import SIGN, lexemes
 from novelo.stores.postgres.database import Database, Settings
 from novelo.stores.postgres.faults import translated
-from novelo.stores.postgres.migrations import SCHEMA, checked, schema_version
+from novelo.stores.postgres.migrations import current
 from novelo.stores.postgres.session import adapt
 from novelo.stores.postgres.texts import in_schema, quoted
 from novelo.stores.raw.base import HEADS, KEYS, NOTE, Head, Row, head_of
@@ -61,7 +61,7 @@ class PostgresRows:
     """One state of a schema."""
 
     def __init__(self, settings: Settings, connection: psycopg.Connection[Any]) -> None:
-        self.settings, self.connection, self.place = settings, connection, place_of(settings)
+        self.settings, self.connection, self.place = settings, connection, settings.address
         connection.cursor_factory = psycopg.RawCursor
         adapt(connection)
 
@@ -219,11 +219,6 @@ class PostgresTarget(PostgresRows):
         self._writer.close()
 
 
-def place_of(settings: Settings) -> str:
-    """A schema's address, without a name or a password."""
-    return f"postgresql://{settings.place}?schema={settings.schema}"
-
-
 def open_source(settings: Settings) -> PostgresRows:
     """The state that a schema has now; it can be a role's that may only read.
 
@@ -233,11 +228,7 @@ def open_source(settings: Settings) -> PostgresRows:
     """
     connection = _connected(settings)
     try:
-        found = checked(schema_version(connection, settings.schema), SCHEMA)
-        if found == 0:
-            raise StorageUnavailable(f"there is nothing of ours in schema {settings.schema!r} at {settings.place}")
-        if found < SCHEMA:
-            raise StorageReadOnly(f"the database has schema {found}, {SCHEMA} is needed: open it once to migrate it")
+        current(connection, settings.schema)
         connection.execute(SNAPSHOT)
         made = PostgresRows(settings, connection)
         made.secret  # noqa: B018  the first read is what the state is of

@@ -15,7 +15,7 @@ from novelo.stores.raw import Checked, CopyReport, Progress, copy_rows
 from novelo.stores.raw.base import Source
 from novelo.stores.sqlite import files
 from novelo.stores.sqlite.database import translated
-from novelo.stores.sqlite.raw import SQLiteRows, open_source, open_target, place_of
+from novelo.stores.sqlite.raw import SQLiteRows, open_source, open_target
 
 PAGES = 4096  # copied between two signs of life
 BESIDE = ("", "-wal", "-shm", "-journal")
@@ -42,7 +42,7 @@ def save_pages(source: SQLiteRows, path: str, *, force: bool = False, progress: 
                         progress(backup.page_count - backup.remaining, backup.page_count, "pages")
             target.execute("PRAGMA journal_mode = DELETE")  # one file, that can be read where nothing can be written
         report = checked(source, part, progress)
-    report.target, report.seconds = place_of(path), time.monotonic() - began
+    report.target, report.seconds = files.address(path), time.monotonic() - began
     return report
 
 
@@ -57,7 +57,7 @@ def save_rows(source: Source, path: str, *, force: bool = False, progress: Progr
         with _ours(), _connected(part) as file:
             file.execute("PRAGMA journal_mode = DELETE")
             _sound(file)
-    report.target = place_of(path)
+    report.target = files.address(path)
     return report
 
 
@@ -111,8 +111,7 @@ def whole_file(path: str, force: bool, source: str = "") -> Iterator[str]:
 def _free(target: Path, force: bool, source: str) -> None:
     if target.is_dir():
         raise StorageUnavailable(f"{target} is a folder; give a file in it, such as {target / 'backup.db'}")
-    name = source.removeprefix("sqlite:///")
-    if source.startswith("sqlite:///") and target.exists() and Path(name).exists() and target.samefile(name):
+    if target.exists() and files.address(str(target)) == source:
         raise InvalidSpec(f"{target} is the database itself: give the backup another name")
     if target.exists() and not force:
         raise InvalidSpec(f"{target} is there already: give another name, or --force to replace it")

@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 from pathlib import Path
+from urllib.parse import quote
 
 from novelo.errors import InvalidSpec, StorageFull, StorageReadOnly, StorageUnavailable, StoreError
 
@@ -41,6 +42,11 @@ def refused(path: Path, error: OSError) -> StoreError:
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
         return StorageReadOnly(text)
     return StorageUnavailable(text)
+
+
+def address(path: str) -> str:
+    """A file's address, the same however it was named."""
+    return f"sqlite:///{quote(str(Path(path).resolve()))}"
 
 
 def identity(path: str) -> tuple[int, int] | None:

@@ -7,7 +7,6 @@ from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
-from pathlib import Path
 
 import apsw
 
@@ -15,6 +14,7 @@ from novelo.errors import InvalidSpec, StorageCorrupt
 from novelo.stores.lexemes import lexemes
 from novelo.stores.raw.base import HEADS, KEYS, NOTE, Head, Row, head_of
 from novelo.stores.raw.columns import Table
+from novelo.stores.sqlite import files
 from novelo.stores.sqlite.database import Database, translated
 from novelo.stores.sqlite.index import POSITIONS
 from novelo.stores.sqlite.reading import current, read_only
@@ -196,11 +196,6 @@ class SQLiteTarget(SQLiteRows):
         self._database.close()
 
 
-def place_of(path: str) -> str:
-    """A file's address, the same however it was named."""
-    return f"sqlite:///{Path(path).resolve()}"
-
-
 def source_of(database: Database) -> SQLiteRows:
     """The state that an open database has now; of a file through a connection of its own that cannot write."""
     if database.path:
@@ -226,7 +221,7 @@ def open_source(path: str) -> SQLiteRows:
         except BaseException:
             session.close()
             raise
-    return SQLiteRows(session, place_of(path), session.close)
+    return SQLiteRows(session, files.address(path), session.close)
 
 
 def open_target(path: str, *, synchronous: str = "NORMAL", ballast_bytes: int | None = None) -> SQLiteTarget:
@@ -238,7 +233,7 @@ def open_target(path: str, *, synchronous: str = "NORMAL", ballast_bytes: int | 
     """
     database = Database(path, synchronous=synchronous, ballast_bytes=ballast_bytes)
     with _ours():
-        return SQLiteTarget(database, database._connect(), database._connect(), place_of(path))
+        return SQLiteTarget(database, database._connect(), database._connect(), files.address(path))
 
 
 @lru_cache(64)
