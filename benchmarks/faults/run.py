@@ -176,7 +176,7 @@ def told(row: Row, report: Path, done: subprocess.CompletedProcess[str]) -> tupl
     skipped = [case.find("skipped") for case in cases]
     why = sorted({str(one.get("message")) for one in skipped if one is not None})
     figures = [
-        line.partition(" ")[2] if line.startswith(f"{row.test} ") else line.partition(":")[2].strip()
+        shortened(row, line)
         for case in cases
         for line in (case.findtext("system-out") or "").splitlines()
         if re.match(rf"{row.test}\b[ :]", line)
@@ -192,6 +192,13 @@ def told(row: Row, report: Path, done: subprocess.CompletedProcess[str]) -> tupl
     if not passed:
         return "skipped", why or ["no test of that name"]
     return "ok", [*dict.fromkeys(figures), f"{passed} tests", *(f"skipped: {text}" for text in why)]
+
+
+def shortened(row: Row, line: str) -> str:
+    """A figure without what the row's name says already."""
+    before, _, after = line.partition(":")
+    way = before.removeprefix(row.test).strip()
+    return after.strip() if way in row.where.lower() else f"{way}: {after.strip()}"
 
 
 def script(row: Row, given: argparse.Namespace, seconds: float, folder: Path) -> tuple[str, list[str]]:
