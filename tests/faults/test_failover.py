@@ -21,7 +21,7 @@ import novelo
 from faults.checker import read_log
 from faults.postgres import asked, checked
 from faults.sizes import size
-from faults.test_kills import reap
+from faults.test_kills import acknowledged, reap
 from faults.working import forked, keep_talking, take_turn
 from fix_postgres import with_standby
 from novelo import StorageUnavailable
@@ -77,6 +77,14 @@ def first_ack(log: Path, after, seconds):
     return None
 
 
+def some_turns(log, count, seconds=60.0):
+    """Let so many more turns be acknowledged, and never less than a second pass."""
+    wanted, until = acknowledged(log) + count, time.monotonic() + seconds
+    time.sleep(1.0)
+    while acknowledged(log) < wanted and time.monotonic() < until:
+        time.sleep(0.05)
+
+
 def fail_over(servers, log):
     """One crash, the standby promoted, another standby made; seconds until each of them, and until the first turn."""
     primary, standby = servers
@@ -104,7 +112,7 @@ def talked(servers, log, enough):
     found = []
     try:
         while not enough(len(found)):
-            time.sleep(1.0)
+            some_turns(log, 15)
             found.append(fail_over(servers, log))
     finally:
         for pid in running:
