@@ -35,6 +35,7 @@ from novelo.limits import limits_of
 from novelo.meaning import KIND as EMBED
 from novelo.meaning import Meaning
 from novelo.messages import Message, encode
+from novelo.opening import Openings
 from novelo.record import Record
 from novelo.retrievers.base import Embedder
 from novelo.stores.base import Found, Hit, Job, Lease, NewEntry, Receipt, Store, ThreadRow
@@ -116,6 +117,7 @@ class Memory(Accounts, Upkeep):
         self.on_usage, self.on_compaction = _listeners(on_usage), _listeners(on_compaction)
         self._ceilings: dict[str | None, int] = {}
         self._corrections: dict[str | None, Correction] = {}
+        self.openings = Openings()
         self._live: weakref.WeakSet[LiveTurn] = weakref.WeakSet()
         self._stop = threading.Event()
         self._heart: threading.Thread | None = None
@@ -369,6 +371,11 @@ class Memory(Accounts, Upkeep):
                 target=_beat, args=(weakref.ref(self), self._stop, self.lease_s / 3), daemon=True
             )
             self._heart.start()
+
+    def has_left(self, key: bytes, holder: str) -> bool:
+        """Whether an open turn of a thread is one that we began and that nobody here holds, nor is about to."""
+        mine = holder == self._holder and self.openings.alone(key)
+        return mine and not any(turn.thread.key == key for turn in list(self._live))
 
     def let_go(self, turn: LiveTurn) -> None:
         """A turn is over."""

@@ -31,7 +31,7 @@ LAYERS = {
         " _again _questions caching report replay words carrying recalling",
         "outside": "models prices retrievers stores",
         "shell": "memory thread record turn turn_asking source portable aio worker why accounts connect privacy compare"
-        " folding documents ingesting indexes answering meaning upkeep moving doctor",
+        " folding documents ingesting indexes answering meaning upkeep moving doctor opening",
         "faces": "importers integrations cli server testing demo plots __main__",
         "front door": "__init__",
     }.items()

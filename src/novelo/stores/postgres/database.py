@@ -45,6 +45,7 @@ LOOK_S = 5.0  # after so long a connection that lies idle is asked whether it is
 # given up after a minute.
 LINE = {"tcp_user_timeout": 60_000, "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 WHY_S = 2  # for a connection that is only to say why there is none
+RECONNECT_S = 1.0  # the longest time between two tries to reach a server that is away
 OPTIONS = ("schema", "pool", "timeout", "lock_timeout")
 # A process that was stopped in the middle of a transaction holds its locks: the server ends it after a while.
 _WRITE = (
@@ -152,9 +153,8 @@ class Database:
             min_size=0,
             max_size=self.settings.pool,
             timeout=self.settings.timeout_s,
-            reconnect_timeout=self.settings.timeout_s,
+            reconnect_timeout=RECONNECT_S / 2,
             configure=_configured,
-            check=_check,
             open=True,
             name=f"novelo-{self.settings.schema}",
         )
@@ -235,16 +235,37 @@ class Database:
             raise StorageUnavailable("the database was opened before this process was forked: open it again here")
         if self._closed:
             raise StorageUnavailable("the memory is closed: open it again")
-        try:
-            connection = self._pool.getconn(self.settings.timeout_s)
-        except psycopg_pool.PoolTimeout as error:
-            raise self._why_none() from error
-        except psycopg_pool.PoolClosed as error:
-            raise StorageUnavailable("the memory is closed: open it again") from error
+        connection = self._taken()
         try:
             yield connection
         finally:
             self._pool.putconn(connection)
+
+    def _taken(self) -> psycopg.Connection[Any]:
+        """A connection of the pool that is alive; while the server is away it is asked for again and again.
+
+        The pool's own ways, to look at a connection and to reconnect, wait twice as long after each failure: they would
+        be late when the server is there again.
+        """
+        end = time.monotonic() + self.settings.timeout_s
+        while True:
+            left = end - time.monotonic()
+            try:
+                connection = self._pool.getconn(max(0.001, min(RECONNECT_S, left)))
+            except psycopg_pool.PoolTimeout as error:
+                if left <= RECONNECT_S:
+                    raise self._why_none() from error
+            except psycopg_pool.PoolClosed as error:
+                raise StorageUnavailable("the memory is closed: open it again") from error
+            else:
+                try:
+                    _check(connection)
+                    return connection
+                except BaseException as error:
+                    connection.close()
+                    self._pool.putconn(connection)
+                    if not isinstance(error, psycopg.Error):
+                        raise
 
     def _why_none(self) -> StorageUnavailable:
         """The pool gave no connection: because the server gives none, or because all of ours are lent out."""
