@@ -20,15 +20,19 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 
 NAMES = ("Lívia", "Bruno", "Tânia", "César", "Inês", "Rui", "Sônia", "Júlio", "Elisa", "Nélson")
 WORDS = (  # noqa: SIM905
-    "order parcel delivery delay customer payment card refund discount coupon freight route stock store seller manager "
-    "system password account message answer street door number neighbour region week yesterday tomorrow morning night "
-    "before after during always never maybe almost nothing another first last new open closed broken wrong late urgent "
-    "possible confirmed cancelled waiting sent returned arrived left said asked explained promised solved forgot cover "
-    "fault repair piece battery packing label code bill receipt paper value price total rate limit balance lock"
+    "order parcel delivery delay customer payment card refund discount coupon freight route stock store seller "
+    "manager system password account message answer street door number neighbour region week yesterday tomorrow "
+    "morning night before after during always never maybe almost nothing another first last new open closed broken "
+    "wrong late urgent possible confirmed cancelled waiting sent returned arrived left said asked explained promised "
+    "solved forgot cover fault repair piece battery packing label code bill receipt paper value price total rate "
+    "limit balance lock"
 ).split()
 OFTEN = 0.22  # that a sentence is one that support says again and again
 MADE_UP = random.Random("words")
-SYLLABLES = "bra den fi gol lu mas ne pir ro sut ta vel con dis er ing kal om pul reg sten tur un wod".split()
+SYLLABLES = (
+    "bra", "den", "fi", "gol", "lu", "mas", "ne", "pir", "ro", "sut", "ta", "vel", "con", "dis", "er", "ing", "kal",
+    "om", "pul", "reg", "sten", "tur", "un", "wod",
+)  # fmt: skip
 WORDS += ["".join(MADE_UP.choices(SYLLABLES, k=MADE_UP.choice((2, 2, 3)))) for _ in range(900)]
 
 

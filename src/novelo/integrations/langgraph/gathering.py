@@ -6,22 +6,23 @@ with itself, or until none has come for a fiftieth of a second in which nothing 
 it stores them alone. So nobody is told that something is stored which is not, and of one step there is one
 transaction, in which its messages are entries at once.
 
-Where no checkpoint came in time (tasks side by side, one worker for all, a put that waits for the writes, as it does
-with a `DeltaChannel`), the next offers of that node are not made: one, two, four, up to `PAUSES` of them.
+What comes when that put is at work already is stored alone. Where no checkpoint came in time (tasks side by side, one
+worker for all, a put that waits for the writes, as it does with a `DeltaChannel`), the next offers of that node are not
+made: one, two, four, up to `PAUSES` of them.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 WAIT_S = 0.02
 LONGEST = 50  # such waits, while other checkpoints of the thread are put
 PAUSES = 64
-NODES = 1000  # that are remembered
+NODES, PASSED = 1000, 1000  # that are remembered
 
 At = tuple[bytes, str, str]  # key of the thread, namespace, id of the checkpoint that was written at
 
@@ -58,12 +59,15 @@ class Gathering:
         self._lock = threading.Lock()
         self._offers: dict[At, list[Offer]] = {}
         self._at_work: Counter[bytes] = Counter()  # puts by the key of their thread
+        self._passed: dict[At, None] = {}  # checkpoints whose followers were put of late
         self._pauses: dict[Hashable, list[int]] = {}  # by node: how many offers are left out, and how many still
 
     def stored(self, at: At, offer: Offer) -> bool:
         """Wait for a checkpoint; whether it stored what is offered."""
         node = (at[1], offer.path)
         with self._lock:
+            if at in self._passed:
+                return False
             pause = self._pauses.get(node)
             if pause is not None and pause[1] > 0:
                 pause[1] -= 1
@@ -93,19 +97,33 @@ class Gathering:
             del self._pauses[next(iter(self._pauses))]
 
     @contextmanager
-    def taken(self, at: At) -> Iterator[list[Offer]]:
-        """Take what was offered at a checkpoint: stored when the block ends, given back if it raises."""
+    def taking(self, at: At) -> Iterator[Callable[[], list[Offer]]]:
+        """Put what follows a checkpoint: a call for what was offered at it so far; whatever comes later comes too late.
+
+        It is stored when the block ends, and given back if that raises.
+        """
+        offers: list[Offer] = []
+
+        def take() -> list[Offer]:
+            with self._lock:
+                offers.extend(self._offers.pop(at, ()))
+                self._passed[at] = None
+                while len(self._passed) > PASSED:
+                    del self._passed[next(iter(self._passed))]
+            return offers
+
         with self._lock:
-            offers = self._offers.pop(at, [])
             self._at_work[at[0]] += 1
         stored = False
         try:
-            yield offers
+            yield take
             stored = True
         finally:
             with self._lock:
                 self._at_work[at[0]] -= 1
                 if not self._at_work[at[0]]:
                     del self._at_work[at[0]]
+                if not stored:
+                    self._passed.pop(at, None)
             for offer in offers:
                 offer.settle(stored)

@@ -60,11 +60,11 @@ def put(
     if ttl is not None and place.id is None:
         _end(shared, place)
     try:
-        with shared.gathering.taken((place.key, place.ns, place.id or "")) as offers:
+        with shared.gathering.taking((place.key, place.ns, place.id or "")) as offered:
             _with_places(
                 shared,
                 place.key,
-                lambda talks: _put(shared, place, config, checkpoint, metadata, new_versions, ttl, offers, talks),
+                lambda talks: _put(shared, place, config, checkpoint, metadata, new_versions, ttl, offered, talks),
             )
     except ConcurrentTurnError:  # who tries again at once stops the run that was faster: of two none would end
         time.sleep(random.uniform(0, PAUSE_S))  # noqa: S311
@@ -88,7 +88,7 @@ def _put(
     metadata: CheckpointMetadata,
     new_versions: ChannelVersions,
     ttl: float | None,
-    offers: Sequence[Offer],
+    offered: Callable[[], list[Offer]],
     talks: Talks | None,
 ) -> None:
     now = time.time()
@@ -100,9 +100,8 @@ def _put(
         values[channel], noted[channel] = planned(shared, place.key, value, talks, main, made)
     hidden = not place.ns and any(c in shared.channels and c not in values for c in new_versions)
     if hidden:  # a `DeltaChannel`: the messages are read from what was written
-        for offer in offers:
+        for offer in offered():
             _write(shared, place, offer, talks)
-        offers = ()
     known = get_checkpoint_metadata(config, metadata)
     run = known.get("run_id")
     parent = place.id
@@ -128,6 +127,7 @@ def _put(
     waiting = (place.key, place.ns, checkpoint["id"])
     before = (place.key, place.ns, parent)
     with shared.ordered:
+        offers = () if hidden else offered()
         writes, inputs = shared.waiting.pop(waiting) or (), shared.inputs.get(before) or ()
         of_parent = [_planned(shared, place, one, talks, made) for one in (*inputs, *offers)]
         lists, created, wrote = shared.store.put(new, writes, [one.new for one in of_parent])

@@ -167,11 +167,11 @@ WHERE thread = $1 AND position >= $2 AND position < $3 ORDER BY position LIMIT $
 
 -- position_of_id --
 -- Where the message with an id stands; the newest if it stands twice.
-SELECT max(position) FROM entries WHERE thread = $1 AND left(id, 200) = left($2, 200) AND id = $2 AND position < $3;
+SELECT max(position) FROM entries WHERE thread = $1 AND right(id, 12) = right($2, 12) AND id = $2 AND position < $3;
 
 -- positions_of_id --
 -- Where messages with an id stand, the newest first.
-SELECT position FROM entries WHERE thread = $1 AND left(id, 200) = left($2, 200) AND id = $2 AND position < $3 ORDER BY position DESC;
+SELECT position FROM entries WHERE thread = $1 AND right(id, 12) = right($2, 12) AND id = $2 AND position < $3 ORDER BY position DESC;
 
 -- hidden_between --
 -- What stays out of contexts, of the positions from one to below another. Ranges do not overlap, so that only the last one

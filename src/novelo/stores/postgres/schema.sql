@@ -42,7 +42,7 @@ CREATE INDEX threads_by_owner ON threads (left(owner, 200), updated, thread);
 CREATE INDEX threads_by_use ON threads (updated, thread);
 CREATE INDEX threads_by_parent ON threads (parent) WHERE parent IS NOT NULL;
 
--- role: 0 system, 1 user, 2 assistant, 3 tool. body: the message's JSON without its role; NULL where it was deleted.
+-- role: 0 system, 1 user, 2 assistant, 3 tool. body: the message's JSON without its role and id; NULL where it was deleted.
 -- seal: a hash over all the rest of the row. created: milliseconds.
 CREATE TABLE entries (
   thread bytea NOT NULL,
@@ -57,7 +57,7 @@ CREATE TABLE entries (
   seal bytea NOT NULL,
   PRIMARY KEY (thread, position)
 );
-CREATE INDEX entries_by_id ON entries (thread, left(id, 200)) WHERE id IS NOT NULL;
+CREATE INDEX entries_by_id ON entries (thread, right(id, 12)) WHERE id IS NOT NULL;  -- ids differ at their ends
 
 -- number: 1, 2, 3, ... in the order of first.
 CREATE TABLE turns (

@@ -1,7 +1,7 @@
 """Bodies of checkpoints: what nearly all say in the same words is packed against those words; and ids as bytes.
 
-A checkpoint's skeleton, its metadata, what its channels hold and what tasks wrote before it are some 600 bytes, of which
-few are its own. They are deflated with a dictionary of LangGraph's words, which leaves some 120 in about 10 us.
+A checkpoint's skeleton, its metadata, what its channels hold and what tasks wrote before it are some 600 bytes, of
+which few are its own. They are deflated with a dictionary of LangGraph's words, which leaves some 120 in about 10 us.
 
 An id is a UUID nearly always, and stands as its 16 bytes. UUIDs are in the order of their texts so, and so are other
 texts; LangGraph has no thread with both.
@@ -19,7 +19,7 @@ from novelo.errors import SchemaTooNew, StorageCorrupt
 from novelo.stores.checkpoints import Inline, Ref, Written
 
 FORMAT = 1  # the first byte of a body
-MOST_BYTES = 1 << 28  # of what is unpacked
+MOST_BYTES = 1 << 26  # of what is unpacked
 ENCODE = msgspec.msgpack.Encoder().encode
 PLAIN = "msgpack"  # the type of nearly all small values, which is left out
 _LEVEL, _WINDOW, _MEMORY = 1, -12, 4
@@ -50,7 +50,8 @@ _WORDS = (
             }
         ),
         '{"source":"loop","step":1,"parents":{}}',
-        {"__start__": ["cut", 1, "messages"], "messages": [2, 0, [0, 300]], "__pregel_tasks": b"\x90", "branch:to:model": None},
+        {"__start__": ["cut", 1, "messages"], "messages": [2, 0, [0, 300]], "__pregel_tasks": b"\x90",
+         "branch:to:model": None},
         [[b"\0" * 16, "~__pregel_pull, __start__", [[0, "messages", [2, 0, [300, 1]]], [1, "branch:to:model", None]]]],
     )
 )  # fmt: skip
@@ -134,8 +135,11 @@ def _long_items(items: Sequence[tuple[int, str, _Short]]) -> list[tuple[int, str
 
 
 # ------------------------------------------------------------------------------------------------ ids
+_TEXT = b"\xff"  # stands in no UTF-8
+
+
 def coded(name: str) -> bytes:
-    """An id as bytes: 16 of a UUID; of another text its own, with one more where it would look like a UUID or like that."""
+    """An id as bytes: 16 of a UUID; of another text its own, with a sign of no text behind it if it has 16 too."""
     if len(name) == 36 and name[8] == name[13] == name[18] == name[23] == "-":
         try:
             raw = bytes.fromhex(name.replace("-", ""))
@@ -144,14 +148,14 @@ def coded(name: str) -> bytes:
         if len(raw) == 16 and _spelled(raw) == name:
             return raw
     text = name.encode()
-    return text + b"\0" if len(text) == 16 or text.endswith(b"\0") else text
+    return text + _TEXT if len(text) == 16 else text
 
 
 def decoded(raw: bytes) -> str:
     """The id of some bytes."""
     if len(raw) == 16:
         return _spelled(raw)
-    return (raw[:-1] if raw.endswith(b"\0") else raw).decode()
+    return raw.removesuffix(_TEXT).decode()
 
 
 def _spelled(raw: bytes) -> str:
