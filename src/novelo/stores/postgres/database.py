@@ -154,16 +154,16 @@ class Database:
         if getattr(self._mine, "session", None) is not None:
             yield
             return
-        with self._lent() as connection:
-            with self._ours():
-                connection.execute(_SNAPSHOT)
-            self._mine.session = Session(connection, self.settings.schema, writing=False)
+        with self._lent() as connection, self._ours(connection), connection.pipeline() as pipeline:
+            connection.execute(_SNAPSHOT)
+            self._mine.session = Session(connection, self.settings.schema, False, pipeline)
             try:
                 yield
             finally:
                 self._mine.session = None
                 with suppress(psycopg.Error):
                     connection.execute("COMMIT")
+                    pipeline.sync()
 
     @contextmanager
     def writing(self) -> Iterator[Session]:
@@ -178,9 +178,11 @@ class Database:
             sent = False
             try:
                 connection.execute(self._begin)
-                yield Session(connection, self.settings.schema, writing=True)
-                sent = True
-                connection.execute("COMMIT")
+                with connection.pipeline() as pipeline:
+                    with _drained(pipeline):
+                        yield Session(connection, self.settings.schema, True, pipeline)
+                    sent = True  # what was not waited for goes to the server together with this
+                    connection.execute("COMMIT")
             except psycopg.Error as error:
                 self._roll_back(connection)
                 raise translated(error, self.settings, connection, sent) from error
@@ -252,6 +254,17 @@ class Database:
         if not self._closed:
             self._closed = True
             self._pool.close(timeout=2.0)
+
+
+@contextmanager
+def _drained(pipeline: psycopg.Pipeline) -> Iterator[None]:
+    """An error ends what was sent so far, and stays the one that is told."""
+    try:
+        yield
+    except BaseException:
+        with suppress(psycopg.Error):
+            pipeline.sync()
+        raise
 
 
 def _configured(connection: psycopg.Connection[Any]) -> None:

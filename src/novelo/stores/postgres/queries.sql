@@ -59,8 +59,7 @@ WHERE threads.status = 'erased';
 -- Open a turn: a new epoch, a lease, room for the question, and for the turn's row if it has none yet.
 UPDATE threads SET head = head + 1, turns = turns + $2, running = running + $3, opening = opening + $4, epoch = epoch + 1,
   holder = $5, lease_until = $6, lease_s = $7, open_turn = $8, updated = $9, status = 'active', asked = asked + $10
-WHERE thread = $1
-RETURNING epoch, asked;
+WHERE thread = $1;
 
 -- retake --
 -- Take a turn up again, under a new epoch.
@@ -70,11 +69,11 @@ WHERE thread = $1
 RETURNING epoch, asked;
 
 -- append --
--- Move the head of a thread whose turn is still ours. No row comes back when a newer epoch has taken the thread over.
+-- Move the head of a thread whose turn is still ours. No row comes back when a newer epoch has taken the thread over; whether
+-- the turn is open, close_turn tells.
 UPDATE threads SET head = head + $3, turns = turns + $4, running = running + $5, lease_until = $6, holder = $7,
   open_turn = $8, updated = $9, state = coalesce($10, state)
 WHERE thread = $1 AND epoch = $2 AND status <> 'erased' AND open_turn = $11
-  AND EXISTS (SELECT 1 FROM turns t WHERE t.thread = $1 AND t.first = $11 AND t.status = 'open')
 RETURNING head - $3, turns - $4, running - $5, owner;
 
 -- no_turn --
@@ -122,9 +121,10 @@ UPDATE turns SET status = 'open', epoch = $3, draft = NULL
 WHERE thread = $1 AND first = $2;
 
 -- close_turn --
--- The last step of a turn, or a pause.
-UPDATE turns SET last = greatest(last, $3), status = $4, manifest = coalesce($5, manifest), draft = NULL
-WHERE thread = $1 AND first = $2;
+-- So many entries more of an open turn: the last step, or a pause. What is behind its last one is its own.
+UPDATE turns SET last = last + $3, status = $4, manifest = coalesce($5, manifest), draft = NULL
+WHERE thread = $1 AND first = $2 AND status = 'open'
+RETURNING first;
 
 -- interrupt_turn --
 -- A turn whose writer is gone.

@@ -22,18 +22,29 @@ Row = tuple[Any, ...]
 
 
 class Session:
-    """Runs the statements of one schema on a connection that somebody else opens, and gives back."""
+    """Runs the statements of one schema on a connection that somebody else opens, and gives back.
 
-    __slots__ = ("_changed", "_cursor", "_texts", "connection", "schema")
+    In a transaction statements are sent one behind the other, and an answer is waited for only where somebody reads it
+    (libpq's pipeline mode): a plain turn is about nine round trips, and not one for each statement. An error is told
+    where the next answer is read, at the latest at the end of the transaction, which it undoes.
+    """
 
-    def __init__(self, connection: psycopg.Connection[Any], schema: str, writing: bool) -> None:
+    __slots__ = ("_last", "_pipeline", "_texts", "connection", "schema")
+
+    def __init__(
+        self,
+        connection: psycopg.Connection[Any],
+        schema: str,
+        writing: bool,
+        pipeline: psycopg.Pipeline | None = None,
+    ) -> None:
         self.connection, self.schema = connection, schema
-        self._cursor = connection.cursor()
+        self._pipeline = pipeline
         self._texts = texts(schema)[writing]
-        self._changed = 0
+        self._last: psycopg.Cursor[Any] | None = None
 
     def run(self, name: str, args: Sequence[Any] = ()) -> Iterator[Row]:
-        """The rows of a statement.
+        """The rows of a statement; it runs, and in its place, also where nobody reads them.
 
         What stands at the end of the arguments and is not asked for (a seal) is left out.
         """
@@ -44,14 +55,17 @@ class Session:
         statement = self._texts[name]
         if statement.adapted is not None:
             args = statement.adapted(args)
-        cursor = self._cursor.execute(statement.text, args[: statement.arguments], binary=True)
-        self._changed = cursor.rowcount
-        result = cursor.pgresult  # asked for columns, a cursor would describe each of them in a Python object
-        return iter(cursor.fetchall()) if result is not None and result.nfields else iter(())
+        cursor = self.connection.execute(statement.text, args[: statement.arguments], binary=True)
+        self._last = cursor
+        if not statement.gives:
+            return iter(())
+        return iter(cursor.fetchall()) if self._pipeline is None else _when_asked(cursor)
 
     def changes(self) -> int:
         """How many rows the last statement changed."""
-        return self._changed
+        if self._pipeline is not None:
+            self._pipeline.sync()
+        return 0 if self._last is None else self._last.rowcount
 
     def lock(self, key: bytes) -> None:
         """Wait until no other transaction writes a thread, and keep others from it until the end of this one."""
@@ -60,7 +74,8 @@ class Session:
     def remove(self, table: str, key: bytes, most: int | None = None) -> int:
         """Take all rows of a thread out of a table; how many went."""
         text = in_schema(f"DELETE FROM {table} WHERE thread = $1", self.schema)  # noqa: S608  a table of ours
-        return self.connection.execute(text, (key,), binary=True).rowcount
+        self._last = self.connection.execute(text, (key,), binary=True)
+        return self.changes()
 
     def count(self, table: str, key: bytes) -> int:
         """How many rows a thread has in a table."""
@@ -94,6 +109,11 @@ class Session:
             if all(_holds(row[11], *one) for one in wanted):
                 left -= 1
                 yield row
+
+
+def _when_asked(cursor: psycopg.Cursor[Any]) -> Iterator[Row]:
+    """Rows that are waited for when the first one is read."""
+    yield from cursor.fetchall()
 
 
 def _holds(metadata: str, key: str, path: str, value: Any) -> bool:

@@ -19,7 +19,10 @@ class Connection(Protocol):
     """A connection that was lent out, with or without a transaction."""
 
     def run(self, name: str, args: Sequence[Any] = ()) -> Iterator[Row]:
-        """Run a statement; its rows, which may be read while others run."""
+        """Run a statement; its rows, which may be read while others run.
+
+        An engine far away waits for an answer no sooner than somebody reads it: what is run before that goes along.
+        """
         ...
 
     def changes(self) -> int:
