@@ -154,16 +154,22 @@ class Database:
         if getattr(self._mine, "session", None) is not None:
             yield
             return
-        with self._lent() as connection, self._ours(connection), connection.pipeline() as pipeline:
-            connection.execute(_SNAPSHOT)
-            self._mine.session = Session(connection, self.settings.schema, False, pipeline)
+        with self._lent() as connection:
+            read = False
             try:
-                yield
+                with connection.pipeline() as pipeline:
+                    connection.execute(_SNAPSHOT)
+                    self._mine.session = Session(connection, self.settings.schema, False, pipeline)
+                    with _drained(pipeline):
+                        yield
+                    read = True
+                    connection.execute("COMMIT")
+            except psycopg.Error as error:
+                if not read:  # else everything was read before the connection broke
+                    raise translated(error, self.settings, connection, False) from error
             finally:
                 self._mine.session = None
-                with suppress(psycopg.Error):
-                    connection.execute("COMMIT")
-                    pipeline.sync()
+                self._roll_back(connection)
 
     @contextmanager
     def writing(self) -> Iterator[Session]:

@@ -381,9 +381,11 @@ ON CONFLICT (thread, kind) DO UPDATE SET generation = work.generation + 1, spec 
   due = CASE WHEN work.tries = 0 THEN $3 WHEN work.due > 1e11 THEN $5 ELSE greatest(work.due, $3) END;
 
 -- due_work --
--- Jobs that are due, also those that somebody holds.
+-- Jobs that are due, also those that somebody holds; a page.
 SELECT w.thread, w.kind, w.due, w.generation, w.tries, w.spec, w.error, t.owner, t.thread_id, w.holder, w.lease_until
-FROM work w JOIN threads t ON t.thread = w.thread WHERE w.due <= $1 AND t.status <> 'erased' ORDER BY w.due;
+FROM work w JOIN threads t ON t.thread = w.thread
+WHERE w.due <= $1 AND t.status <> 'erased' AND w.due >= $2 AND (w.due, w.thread, w.kind) > ($2, $3::bytea, $4::text)
+ORDER BY w.due, w.thread, w.kind LIMIT $5;
 
 -- claim_work --
 -- A job is ours if nobody else took it since it was read.

@@ -14,8 +14,18 @@ from psycopg.types.string import StrDumperUnknown, TextLoader
 
 from novelo.stores.postgres.texts import NOTHING, escaped, in_schema, texts, unescaped
 
-PAGE = 200  # rows that are fetched at once where the reader may stop early
+PAGE = 200  # threads of a list that are fetched at once
 FILTERED = {"of_namespace": 4, "of_thread": 4, "of_owner": 4}  # where the filter stands among the arguments
+# Where the reader may stop early, or many rows be due: before the first row, and which columns say where a page ended.
+PAGES: dict[str, tuple[tuple[Any, ...], tuple[int, ...]]] = {
+    "due_work": ((float("-inf"), b"", ""), (2, 0, 1)),
+    "below": ((1 << 62,), (1,)),
+    "written_below": ((1 << 62, ""), (0, 1)),
+    "of_namespace": ((1 << 62,), (4,)),
+    "of_thread": ((None, "", 0), (5, 3, 4)),
+    "of_owner": ((None, b"", "", 0), (5, 0, 3, 4)),
+}
+FIRST_PAGE, LARGEST_PAGE = 16, 1024
 FIRST = (float("inf"), b"")  # before the thread that was used last
 
 Row = tuple[Any, ...]
@@ -52,6 +62,11 @@ class Session:
             return iter(())
         if name in FILTERED:
             return self._filtered(name, args)
+        if name in PAGES:
+            return self._paged(name, args)
+        return self._run(name, args)
+
+    def _run(self, name: str, args: Sequence[Any]) -> Iterator[Row]:
         statement = self._texts[name]
         if statement.adapted is not None:
             args = statement.adapted(args)
@@ -98,17 +113,25 @@ class Session:
         """Checkpoints whose metadata holds some values; a limit counts those alone."""
         place = FILTERED[name]
         wanted = msgspec.json.decode(args[place])
-        limit = None if args[place + 1] < 0 else args[place + 1]
-        statement = self._texts[name]
-        values = (*args[:place], None if wanted else limit)
-        rows = self.connection.execute(statement.text, values, binary=True)
-        left = -1 if limit is None else limit
-        for row in rows:
+        left = args[place + 1]
+        first = FIRST_PAGE if wanted or left < 0 else left
+        for row in self._paged(name, args[:place], first) if left else ():
+            if all(_holds(row[11], *one) for one in wanted):
+                yield row
+                left -= 1
             if left == 0:
                 return
-            if all(_holds(row[11], *one) for one in wanted):
-                left -= 1
-                yield row
+
+    def _paged(self, name: str, args: Sequence[Any], size: int = FIRST_PAGE) -> Iterator[Row]:
+        """Rows a page at a time: no more are read than somebody looks at. A pooler would lose a cursor."""
+        at, places = PAGES[name]
+        while True:
+            size = max(1, min(size, LARGEST_PAGE))
+            rows = list(self._run(name, (*args, *at, size)))
+            yield from rows
+            if len(rows) < size:
+                return
+            at, size = tuple(rows[-1][place] for place in places), 4 * size
 
 
 def _when_asked(cursor: psycopg.Cursor[Any]) -> Iterator[Row]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from decimal import Decimal
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -18,7 +19,6 @@ from novelo.stores.tables.rows import over, sealed, unsealed
 from novelo.stores.tables.walk import hidden_between
 from novelo.summaries import Summary
 from novelo.usage import Call, Spent
-
 
 END_S = 1e12  # a moment behind all others
 
@@ -166,9 +166,9 @@ class Background(Reading):
     ) -> list[Job]:
         """Jobs that are due, and ours from now on: nobody else works at them while the lease holds."""
         with self.database.reading() as db:
-            moment = lease.now if key is None else PARKED
-            jobs = [_job(row) for row in db.run("due_work", (moment,)) if key in (None, row[0])]
-        jobs = [job for job in jobs if free_job(job, lease) and (kinds is None or job.kind in kinds)][:limit]
+            rows = db.run("due_work", (lease.now,)) if key is None else db.run("all_work", (key,))
+            due = (job for job in map(_job, rows) if free_job(job, lease) and (kinds is None or job.kind in kinds))
+            jobs = list(islice((job for job in due if job.due <= PARKED), limit))
         if not jobs:
             return []
         out = []
