@@ -41,7 +41,7 @@ AVOIDED = (
 # Lists over many threads, sums, and the claim of work: all else names the thread, or the collection, it is about.
 ACROSS = {
     "threads", "threads_of_owner", "spenders", "calls_of_owner", "calls_of_all", "find_words", "due_work", "next_work",
-    "of_owner", "of_runs", "lapsed", "collections", "children",
+    "of_owner", "of_runs", "lapsed", "collections", "children", "forks",
 }  # fmt: skip
 
 
@@ -67,6 +67,7 @@ def test_both_engines_have_all_statements():
     """What the shared code asks for is there on both sides, but for what one index does in its own way."""
     own = {"find_words", "find_words_of", "rows_of_words", "words_between", "index_entry", "unindex_entry"}
     own |= {"threads", "threads_of_owner", "lock", "thread_locked", "collection_locked"}
+    own |= {"sharing", "heirs", "move_vectors", "forks", "vectors_between", "next_receipt", "next_chunk", "next_vector"}
     waiting = {"waiting", "take_in", "none_waits", "waiting_between", "unindex_waiting", "number_thread", "next_number",
                "thread_number", "indexed", "unindex", "index_words"}  # fmt: skip
     assert set(SQLITE) - waiting - own == (set(OURS) | NOTHING) - own

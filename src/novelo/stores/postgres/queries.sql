@@ -246,12 +246,9 @@ UPDATE entries SET body = $3, seal = $4, id = $5 WHERE thread = $1 AND position 
 -- One entry with all that its seal covers.
 SELECT position, turn, role, tokens, running, created, id, body, seal FROM entries WHERE thread = $1 AND position = $2;
 
--- sharing --
--- The thread and all forks that have the entry at a position from it.
-WITH RECURSIVE family (key) AS (
-  SELECT $1::bytea UNION SELECT t.thread FROM threads t JOIN family ON t.parent = family.key AND t.fork_at > $2
-)
-SELECT key FROM family;
+-- forks --
+-- Threads forked from another one behind a position. Forks of forks are asked for one by one: they are of other shards.
+SELECT thread, thread_id, created, owner FROM threads WHERE parent = $1 AND fork_at > $2;
 
 -- content_changed --
 -- Something was removed or masked: a summary that is being made from it must not be swapped in.
@@ -308,30 +305,21 @@ WHERE thread = $1 AND model = $2 AND position >= $3 AND position < $4 AND vector
 -- What was made from something that changed.
 DELETE FROM vectors WHERE thread = $1 AND position >= $2 AND position < $3;
 
--- move_vectors --
--- A fork takes over a stretch of the thread that it came from.
-UPDATE vectors SET thread = $4 WHERE thread = $1 AND position >= $2 AND position < $3;
+-- vectors_between --
+-- What a stretch of a thread is found by in its meaning; a fork that outlives it takes it over.
+SELECT model, position, vector FROM vectors WHERE thread = $1 AND position >= $2 AND position < $3;
 
 -- children --
 -- Threads that share the past of another, and up to where; the oldest first.
 SELECT thread, fork_at FROM threads WHERE parent = $1 ORDER BY created, owner, thread_id;
 
--- heirs --
--- All forks, and forks of forks, that share entries from a position on with a thread.
-WITH RECURSIVE family (key) AS (
-  SELECT $1::bytea UNION SELECT t.thread FROM threads t JOIN family ON t.parent = family.key AND t.fork_at > $2
-)
-SELECT thread, thread_id FROM threads WHERE thread IN (SELECT key FROM family) AND thread <> $1
-ORDER BY created, owner, thread_id;
-
 -- fork --
--- A thread that shares its parent's entries below a position.
+-- A thread that shares its parent's entries below a position; under an erased one's key above its epochs.
 INSERT INTO threads (thread, owner, thread_id, head, turns, opening, running, title, tags, metadata, state, parent, fork_at, epoch, created, updated)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $4,
-  coalesce((SELECT epoch + 1 FROM threads WHERE thread = $1 AND status = 'erased'), 0), $13, $13)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $4, 0, $13, $13)
 ON CONFLICT (thread) DO UPDATE SET owner = excluded.owner, thread_id = excluded.thread_id, status = 'active', head = excluded.head,
   turns = excluded.turns, opening = excluded.opening, running = excluded.running, title = excluded.title, tags = excluded.tags,
-  metadata = excluded.metadata, state = excluded.state, parent = excluded.parent, fork_at = excluded.fork_at, epoch = excluded.epoch,
+  metadata = excluded.metadata, state = excluded.state, parent = excluded.parent, fork_at = excluded.fork_at, epoch = threads.epoch + 1,
   created = excluded.created, updated = excluded.updated
 WHERE threads.status = 'erased';
 
@@ -416,7 +404,10 @@ WHERE ($1::bytea IS NULL OR w.thread = $1) AND t.status <> 'erased' ORDER BY w.d
 -- When the next job of each kind is due.
 SELECT kind, min(greatest(due, lease_until)) FROM work GROUP BY kind;
 
+-- next_receipt --
+-- The number of a thread's next receipt.
+SELECT coalesce(max(number), 0) + 1 FROM erasures WHERE thread = $1;
+
 -- receipt --
 -- What an erasure removed, by counts.
-INSERT INTO erasures (thread, number, erased, rows)
-SELECT $1, coalesce(max(number), 0) + 1, $2::double precision, $3::text FROM erasures WHERE thread = $1;
+INSERT INTO erasures (thread, number, erased, rows) VALUES ($1, $4, $2, $3);

@@ -12,6 +12,7 @@ from psycopg.pq import Format
 from psycopg.types.numeric import Int8BinaryDumper
 from psycopg.types.string import StrDumperUnknown, TextLoader
 
+from novelo.stores.postgres.steps import STEPS
 from novelo.stores.postgres.texts import NOTHING, escaped, in_schema, texts, unescaped
 
 PAGE = 200  # threads of a list that are fetched at once
@@ -60,13 +61,16 @@ class Session:
         """
         if name in NOTHING:
             return iter(())
+        if name in STEPS:
+            return STEPS[name](self, args)
         if name in FILTERED:
             return self._filtered(name, args)
         if name in PAGES:
             return self._paged(name, args)
-        return self._run(name, args)
+        return self.one(name, args)
 
-    def _run(self, name: str, args: Sequence[Any]) -> Iterator[Row]:
+    def one(self, name: str, args: Sequence[Any]) -> Iterator[Row]:
+        """The rows of a single statement; see `steps.py`."""
         statement = self._texts[name]
         if statement.adapted is not None:
             args = statement.adapted(args)
@@ -75,6 +79,10 @@ class Session:
         if not statement.gives:
             return iter(())
         return iter(cursor.fetchall()) if self._pipeline is None else _when_asked(cursor)
+
+    def nothing(self) -> None:
+        """The last statement changed no row."""
+        self._last = None
 
     def changes(self) -> int:
         """How many rows the last statement changed."""
@@ -127,7 +135,7 @@ class Session:
         at, places = PAGES[name]
         while True:
             size = max(1, min(size, LARGEST_PAGE))
-            rows = list(self._run(name, (*args, *at, size)))
+            rows = list(self.one(name, (*args, *at, size)))
             yield from rows
             if len(rows) < size:
                 return
