@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from novelo.cli import chat, compaction, compare, documents, files, show, usage
+from novelo.cli import chat, compaction, compare, documents, files, servers, show, usage
 from novelo.cli.common import FAILED, MISUSED, default_database, say
 from novelo.errors import InvalidSpec, NoveloError
 
@@ -36,6 +36,9 @@ app.command()(files.export)
 app.command()(files.delete)
 app.command()(documents.ingest)
 app.add_typer(documents.docs, name="docs")
+app.command()(servers.distribute)
+app.command()(servers.partition)
+app.command()(servers.grants)
 
 
 @app.command()
