@@ -24,6 +24,7 @@ from novelo.connect import open_memory as open
 from novelo.context import Context, Draft, compose
 from novelo.documents import Documents
 from novelo.errors import (
+    AccessDenied,
     ConcurrentTurnError,
     ContextTooSmall,
     ImportFailed,
@@ -62,6 +63,7 @@ if _TYPE_CHECKING:
     from novelo.compare import backtest
 
 __all__ = [
+    "AccessDenied",
     "AsyncMemory",
     "ConcurrentTurnError",
     "Context",

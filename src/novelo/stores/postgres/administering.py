@@ -14,13 +14,12 @@ from importlib import resources
 import psycopg
 
 from novelo.errors import InvalidSpec
+from novelo.stores.postgres.database import OWNER, OWNER_WORD, Settings
 from novelo.stores.postgres.faults import translated
 from novelo.stores.postgres.texts import PACKAGE, checked_schema
 
 SHARDS = 32  # of a cluster; they are moved whole, so that many more than machines are wanted
 PARTITIONS = 64
-OWNER = "novelo.owner"  # the setting of a transaction that says whose rows are meant
-OWNER_WORD = "novelo.owner_word"  # the same as it stands in the search index
 _TABLE = re.compile(r"^CREATE TABLE (\w+) \((.*?)\n?\);", re.MULTILINE | re.DOTALL)
 _COLUMN = re.compile(r"^\s*(\w+) (?:bigint|text|bytea|double precision|tsvector)", re.MULTILINE)
 _LINE = re.compile(r",\s(?=\w+ (?:bigint|text|bytea|double|tsvector))")
@@ -140,8 +139,6 @@ def run(url: str, statements: Iterable[tuple[str, str]], *, spread: bool = False
     Raises:
         StorageUnavailable: the server, or the user's rights, do not let us.
     """
-    from novelo.stores.postgres.database import Settings
-
     settings = Settings(url)
     done = []
     try:

@@ -11,6 +11,7 @@ know, and the error says so: asking again with the same idempotency key settles 
 
 from __future__ import annotations
 
+import copy
 import os
 import select
 import threading
@@ -25,6 +26,7 @@ from novelo.errors import InvalidSpec, MissingExtra, StorageUnavailable
 try:
     import psycopg
     import psycopg_pool
+    from psycopg import sql
 except ImportError as missing:
     raise MissingExtra("PostgreSQL needs psycopg: pip install 'novelo[postgres]'") from missing
 
@@ -32,7 +34,7 @@ from novelo.stores.postgres.faults import Conflict, Lost, translated
 from novelo.stores.postgres.index import Index
 from novelo.stores.postgres.migrations import bring_up
 from novelo.stores.postgres.session import Session, adapt
-from novelo.stores.postgres.texts import checked_schema
+from novelo.stores.postgres.texts import checked_schema, escaped
 
 T = TypeVar("T")
 SCHEMA_NAME = "novelo"
@@ -40,6 +42,7 @@ TIMEOUT_S = 10.0  # for a connection, and for a free one of the pool
 LOCK_S = 30.0  # how long a writer waits for another one of the same thread
 POOL = 10  # connections at most, of one process
 LOOK_S = 5.0  # after so long a connection that lies idle is asked whether it is alive; before, only its socket is
+OWNER, OWNER_WORD = "novelo.owner", "novelo.owner_word"  # settings of a transaction: whose rows are meant
 OPTIONS = ("schema", "pool", "timeout", "lock_timeout")
 # A process that was stopped in the middle of a transaction holds its locks: the server ends it after a while.
 _WRITE = (
@@ -112,6 +115,7 @@ class Database:
         lock_ms = round(self.settings.lock_s * 1000)
         self._begin = _WRITE.format(lock_ms, 10 * lock_ms)
         self._mine = threading.local()
+        self._whose: list[str] = []
         self._process = os.getpid()
         self._closed = False
         with self._ours(), self._connected() as connection:
@@ -132,6 +136,20 @@ class Database:
         """Where it is; never a password."""
         return f"Database({self.settings.place}, schema={self.settings.schema})"
 
+    def of(self, owner: str, word: str) -> Database:
+        """The same database over the same connections, for one owner: each transaction says so to the server.
+
+        Args:
+            word: how the owner's messages are marked in the search index.
+        """
+        made = copy.copy(self)
+        made._mine = threading.local()
+        made._whose = [
+            sql.SQL("SET LOCAL {} = {}").format(sql.SQL(name), sql.Literal(escaped(value))).as_string()
+            for name, value in ((OWNER, owner), (OWNER_WORD, word))
+        ]
+        return made
+
     def index(self, secret: bytes, on: bool) -> Index:
         """The search index."""
         return Index(secret, on)
@@ -144,6 +162,10 @@ class Database:
         if held is not None:
             with self._ours():
                 yield held
+            return
+        if self._whose:
+            with self.snapshot():
+                yield self._mine.session
             return
         with self._lent() as connection, self._ours(connection):
             yield Session(connection, self.settings.schema, writing=False)
@@ -158,7 +180,8 @@ class Database:
             read = False
             try:
                 with connection.pipeline() as pipeline:
-                    connection.execute(_SNAPSHOT)
+                    for text in (_SNAPSHOT, *self._whose):
+                        connection.execute(text)
                     self._mine.session = Session(connection, self.settings.schema, False, pipeline)
                     with _drained(pipeline):
                         yield
@@ -186,6 +209,8 @@ class Database:
                 connection.execute(self._begin)
                 with connection.pipeline() as pipeline:
                     with _drained(pipeline):
+                        for text in self._whose:
+                            connection.execute(text)
                         yield Session(connection, self.settings.schema, True, pipeline)
                     sent = True  # what was not waited for goes to the server together with this
                     connection.execute("COMMIT")

@@ -53,6 +53,10 @@ class Index(Protocol):
         """A message, by its folded words."""
         ...
 
+    def owner_word(self, owner: str) -> str:
+        """The word that marks an owner's messages in the index."""
+        ...
+
     def caught_up(self, database: Any) -> None:
         """See to it that a search finds what was written last like all else."""
         ...
