@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import select
 import socket
 import threading
@@ -10,6 +9,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 
+import fix_postgres
 import novelo
 
 psycopg = pytest.importorskip("psycopg")
@@ -56,7 +56,7 @@ class Wire:
 @pytest.fixture
 def wire(postgres_url):
     """A wire to the server, and the address of an empty store behind it."""
-    if os.environ.get("NOVELO_TEST_POSTGRES"):
+    if fix_postgres.NAMED or fix_postgres.SHARDS:
         pytest.skip("the tests' own server is needed")
     parts = urlsplit(postgres_url)
     made = Wire(parts.hostname, parts.port)

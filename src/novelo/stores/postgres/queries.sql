@@ -395,10 +395,14 @@ UPDATE work SET holder = '', lease_until = 0, due = $5, tries = $6, error = $7
 WHERE thread = $1 AND kind = $2 AND holder = $3 AND tries = $4;
 
 -- all_work --
--- Jobs of one thread, or of all.
+-- Jobs of all threads.
 SELECT w.thread, w.kind, w.due, w.generation, w.tries, w.spec, w.error, t.owner, t.thread_id, w.holder, w.lease_until
-FROM work w JOIN threads t ON t.thread = w.thread 
-WHERE ($1::bytea IS NULL OR w.thread = $1) AND t.status <> 'erased' ORDER BY w.due;
+FROM work w JOIN threads t ON t.thread = w.thread WHERE t.status <> 'erased' ORDER BY w.due;
+
+-- work_of --
+-- Jobs of one thread.
+SELECT w.thread, w.kind, w.due, w.generation, w.tries, w.spec, w.error, t.owner, t.thread_id, w.holder, w.lease_until
+FROM work w JOIN threads t ON t.thread = w.thread WHERE w.thread = $1 AND t.status <> 'erased' ORDER BY w.due;
 
 -- next_work --
 -- When the next job of each kind is due.

@@ -75,7 +75,12 @@ def _put_chunk_vector(db: Runner, args: Sequence[Any]) -> Iterator[Row]:
     return iter(())
 
 
+def _all_work(db: Runner, args: Sequence[Any]) -> Iterator[Row]:
+    return db.one("all_work", ()) if args[0] is None else db.one("work_of", args)
+
+
 STEPS: dict[str, Callable[[Any, Sequence[Any]], Iterator[Row]]] = {
+    "all_work": _all_work,
     "sharing": _sharing,
     "heirs": _heirs,
     "move_vectors": _move_vectors,
