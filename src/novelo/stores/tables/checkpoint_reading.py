@@ -23,6 +23,7 @@ from novelo.stores.checkpoints import (
     runs_of,
     unrolled,
 )
+from novelo.stores.rules import storable
 from novelo.stores.tables.checkpoint_rows import read_checkpoint, read_written
 from novelo.stores.tables.connection import Connection
 from novelo.stores.tables.facts import thread_row
@@ -42,6 +43,8 @@ class CheckpointReading:
 
     def get(self, key: bytes, ns: str, checkpoint: str | None) -> Checkpoint | None:
         """A checkpoint by its id, or the newest of a namespace."""
+        if not storable(ns) or not storable(checkpoint or ""):
+            return None
         with self.database.reading() as db:
             if checkpoint is None:
                 row = next(iter(db.run("newest", (key, ns))), None)
@@ -181,6 +184,8 @@ class CheckpointReading:
         limit: int | None,
     ) -> list[Checkpoint]:
         """Checkpoints, newest first."""
+        if not all(storable(text) for text in (owner, ns, checkpoint, before) if text is not None):
+            return []
         paths = []
         for name, value in filter:
             steps = "".join(f'."{step}"' for step in name.split("."))
