@@ -2,7 +2,7 @@
 
 One server a run, without a password and only on this machine; every test has a schema of its own. Where there are no
 programs, or no psycopg, the tests are skipped. NOVELO_TEST_POSTGRES names another server (postgresql://...), of any
-kind that speaks PostgreSQL's language.
+kind that speaks PostgreSQL's language; NOVELO_TEST_DISTRIBUTE=1 spreads the tables of each test over its machines.
 """
 
 from __future__ import annotations
@@ -17,13 +17,21 @@ import socket
 import subprocess
 import tempfile
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
+from shards import SHARDS, sharded
+
 FLAGS = "-c fsync=off -c synchronous_commit=off -c full_page_writes=off -c shared_buffers=64MB -c max_connections=200"
 SCHEMAS = itertools.count(1)
+# Read before tests clear the environment (conftest.py).
+NAMED = os.environ.get("NOVELO_TEST_POSTGRES", "")
+DISTRIBUTE = int(os.environ.get("NOVELO_TEST_DISTRIBUTE", "0"))  # 1: as many shards as a cluster has by default
+if DISTRIBUTE == 1:
+    DISTRIBUTE = 32
 
 
 def programs() -> Path | None:
@@ -192,10 +200,9 @@ def _folder() -> Path:
 @pytest.fixture(scope="session")
 def postgres():
     """The address of a server that all tests of a run share."""
-    named = os.environ.get("NOVELO_TEST_POSTGRES")
-    if named:
+    if NAMED:
         pytest.importorskip("psycopg_pool")
-        yield named
+        yield NAMED
         return
     server = started()
     try:
@@ -220,6 +227,16 @@ def postgres_url(postgres):
     import psycopg
 
     schema = f"t{os.getpid()}_{next(SCHEMAS)}"
-    yield f"{postgres}{'&' if urlsplit(postgres).query else '?'}schema={schema}"
+    url = f"{postgres}{'&' if urlsplit(postgres).query else '?'}schema={schema}"
+    with nullcontext() if not SHARDS else sharded(SHARDS) as router:
+        if DISTRIBUTE:
+            from novelo.connect import connect
+            from novelo.stores.postgres import administering
+
+            connect(url).close()
+            administering.run(url, administering.distribution(schema, DISTRIBUTE), spread=True)
+        yield url
     with psycopg.connect(postgres, autocommit=True) as connection:
         connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+        if router is not None:
+            router.drop(connection, schema)

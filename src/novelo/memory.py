@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -62,6 +62,8 @@ class Page(Found[ThreadRow]):
 
 class Memory(Accounts, Upkeep):
     """The threads of one store. Safe to use from several threads; close it at the end, or use it with `with`."""
+
+    restricted: ClassVar[Callable[[Memory, str], Memory]]  # `access.py` says how
 
     def __init__(
         self,
@@ -181,6 +183,10 @@ class Memory(Accounts, Upkeep):
             policy, system: instead of the memory's.
         """
         return Thread(self, owner, thread_id, policy, system)
+
+    def for_owner(self, owner: str) -> Memory:
+        """A memory of one owner's threads alone, over the same connections: any other owner is `AccessDenied` in it."""
+        return type(self).restricted(self, owner)
 
     def documents(self, name: str = "default", owner: str = "", *, embedder: Any = "auto") -> Documents:
         """The handle of a collection of documents; nothing is read or written yet.

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+import fix_postgres
 import novelo
 from fix_postgres import started
 from novelo.errors import InvalidSpec, SchemaTooNew, StorageCorrupt, StorageUnavailable
@@ -41,7 +42,7 @@ AVOIDED = (
 # Lists over many threads, sums, and the claim of work: all else names the thread, or the collection, it is about.
 ACROSS = {
     "threads", "threads_of_owner", "spenders", "calls_of_owner", "calls_of_all", "find_words", "due_work", "next_work",
-    "of_owner", "of_runs", "lapsed", "collections", "children",
+    "of_owner", "of_runs", "lapsed", "collections", "children", "forks", "all_work",
 }  # fmt: skip
 
 
@@ -67,6 +68,17 @@ def test_both_engines_have_all_statements():
     """What the shared code asks for is there on both sides, but for what one index does in its own way."""
     own = {"find_words", "find_words_of", "rows_of_words", "words_between", "index_entry", "unindex_entry"}
     own |= {"threads", "threads_of_owner", "lock", "thread_locked", "collection_locked"}
+    own |= {
+        "sharing",
+        "heirs",
+        "move_vectors",
+        "forks",
+        "vectors_between",
+        "next_receipt",
+        "next_chunk",
+        "next_vector",
+        "work_of",
+    }
     waiting = {"waiting", "take_in", "none_waits", "waiting_between", "unindex_waiting", "number_thread", "next_number",
                "thread_number", "indexed", "unindex", "index_words"}  # fmt: skip
     assert set(SQLITE) - waiting - own == (set(OURS) | NOTHING) - own
@@ -322,9 +334,7 @@ def test_behind_a_transaction_pooler(postgres, postgres_url):
     from concurrent.futures import ThreadPoolExecutor
     from types import SimpleNamespace
 
-    import fix_postgres
-
-    if os.environ.get("NOVELO_TEST_POSTGRES"):
+    if fix_postgres.NAMED:
         pytest.skip("the tests' own server is needed")
     folder = Path(tempfile.mkdtemp(prefix="novelo-pooler-"))
     folder.chmod(0o755)

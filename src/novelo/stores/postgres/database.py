@@ -11,6 +11,7 @@ know, and the error says so: asking again with the same idempotency key settles 
 
 from __future__ import annotations
 
+import copy
 import os
 import re
 import select
@@ -26,6 +27,7 @@ from novelo.errors import InvalidSpec, MissingExtra, StorageReadOnly, StorageUna
 try:
     import psycopg
     import psycopg_pool
+    from psycopg import sql
 except ImportError as missing:
     raise MissingExtra("PostgreSQL needs psycopg: pip install 'novelo[postgres]'") from missing
 
@@ -33,7 +35,7 @@ from novelo.stores.postgres.faults import UNSURE, Conflict, Lost, translated
 from novelo.stores.postgres.index import Index
 from novelo.stores.postgres.migrations import bring_up, current
 from novelo.stores.postgres.session import Session, adapt
-from novelo.stores.postgres.texts import checked_schema
+from novelo.stores.postgres.texts import checked_schema, escaped
 
 T = TypeVar("T")
 SCHEMA_NAME = "novelo"
@@ -46,6 +48,7 @@ LOOK_S = 5.0  # after so long a connection that lies idle is asked whether it is
 LINE = {"tcp_user_timeout": 60_000, "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 WHY_S = 2  # for a connection that is only to say why there is none
 RECONNECT_S = 1.0  # the longest time between two tries to reach a server that is away
+OWNER, OWNER_WORD = "novelo.owner", "novelo.owner_word"  # settings of a transaction: whose rows are meant
 OPTIONS = ("schema", "pool", "timeout", "lock_timeout")
 # A process that was stopped in the middle of a transaction holds its locks: the server ends it after a while.
 _WRITE = (
@@ -141,6 +144,7 @@ class Database:
         lock_ms = round(self.settings.lock_s * 1000)
         self._begin = _WRITE.format(lock_ms, 10 * lock_ms)
         self._mine = threading.local()
+        self._whose: list[str] = []
         self._process = os.getpid()
         self._closed = False
         with self._ours(), self._connected() as connection:
@@ -163,6 +167,20 @@ class Database:
         """Where it is; never a password."""
         return f"Database({self.settings.place}, schema={self.settings.schema})"
 
+    def of(self, owner: str, word: str) -> Database:
+        """The same database over the same connections, for one owner: each transaction says so to the server.
+
+        Args:
+            word: how the owner's messages are marked in the search index.
+        """
+        made = copy.copy(self)
+        made._mine = threading.local()
+        made._whose = [
+            sql.SQL("SET LOCAL {} = {}").format(sql.SQL(name), sql.Literal(escaped(value))).as_string()
+            for name, value in ((OWNER, owner), (OWNER_WORD, word))
+        ]
+        return made
+
     def index(self, secret: bytes, on: bool) -> Index:
         """The search index."""
         return Index(secret, on)
@@ -176,6 +194,10 @@ class Database:
             with self._ours():
                 yield held
             return
+        if self._whose:
+            with self.snapshot():
+                yield self._mine.session
+            return
         with self._lent() as connection, self._ours(connection):
             yield Session(connection, self.settings.schema, writing=False)
 
@@ -186,15 +208,22 @@ class Database:
             yield
             return
         with self._lent() as connection:
-            with self._ours():
-                connection.execute(_SNAPSHOT)
-            self._mine.session = Session(connection, self.settings.schema, writing=False)
+            read = False
             try:
-                yield
+                with connection.pipeline() as pipeline:
+                    for text in (_SNAPSHOT, *self._whose):
+                        connection.execute(text)
+                    self._mine.session = Session(connection, self.settings.schema, False, pipeline)
+                    with _drained(pipeline):
+                        yield
+                    read = True
+                    connection.execute("COMMIT")
+            except psycopg.Error as error:
+                if not read:  # else everything was read before the connection broke
+                    raise translated(error, self.settings, connection, False) from error
             finally:
                 self._mine.session = None
-                with suppress(psycopg.Error):
-                    connection.execute("COMMIT")
+                self._roll_back(connection)
 
     @contextmanager
     def writing(self) -> Iterator[Session]:
@@ -211,10 +240,14 @@ class Database:
             sent = False
             try:
                 connection.execute(self._begin)
-                yield Session(connection, self.settings.schema, writing=True)
-                sent = True
-                connection._novelo_warned = False  # type: ignore[attr-defined]
-                connection.execute("COMMIT")
+                with connection.pipeline() as pipeline:
+                    with _drained(pipeline):
+                        for text in self._whose:
+                            connection.execute(text)
+                        yield Session(connection, self.settings.schema, True, pipeline)
+                    sent = True  # what was not waited for goes to the server together with this
+                    connection._novelo_warned = False  # type: ignore[attr-defined]
+                    connection.execute("COMMIT")
                 if connection._novelo_warned:  # type: ignore[attr-defined]
                     raise StorageUnavailable(UNSURE)
             except psycopg.Error as error:
@@ -309,6 +342,17 @@ class Database:
         if not self._closed:
             self._closed = True
             self._pool.close(timeout=2.0)
+
+
+@contextmanager
+def _drained(pipeline: psycopg.Pipeline) -> Iterator[None]:
+    """An error ends what was sent so far, and stays the one that is told."""
+    try:
+        yield
+    except BaseException:
+        with suppress(psycopg.Error):
+            pipeline.sync()
+        raise
 
 
 def _configured(connection: psycopg.Connection[Any]) -> None:
