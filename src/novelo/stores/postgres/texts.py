@@ -87,14 +87,7 @@ def _any_of(match: str) -> str:
     return quoted([word.strip('"') for word in match.split(" OR ")], "|")
 
 
-def _limited(args: Any) -> Any:
-    return (*args[:4], None if args[4] < 0 else args[4])
-
-
 _ADAPTED: dict[str, Callable[[Any], Any]] = {
-    "of_namespace": _limited,
-    "of_thread": _limited,
-    "of_owner": _limited,
     "of_runs": lambda args: (msgspec.json.decode(args[0]), *args[1:]),
     "index_chunk": lambda args: (*args[:4], lexemes(f"{args[2]} {args[3]}")),
     "frequency": lambda args: (args[0], quoted([args[1]])),
