@@ -32,7 +32,7 @@ def test_kill_9(tmp_path):
     running = {name: forked(keep_talking, url, log, name, threads) for name in ("ana", "bia")}
     due = dict.fromkeys(running, time.monotonic() + 0.5)
     done = 0
-    deadline = time.monotonic() + (1200 if LONG else 240)
+    deadline = time.monotonic() + (2400 if LONG else 480)
     while (done < kills or acknowledged(log) < least) and time.monotonic() < deadline:
         name = min(due, key=due.get)
         time.sleep(max(0, due[name] - time.monotonic()))
@@ -40,7 +40,8 @@ def test_kill_9(tmp_path):
         reap(running[name])
         done += 1
         running[name] = forked(keep_talking, url, log, name, threads)
-        due[name] = time.monotonic() + rng.uniform(0.01, 0.3)
+        late = acknowledged(log) < done * least / kills  # on a slow machine a process must live to get anything done
+        due[name] = time.monotonic() + rng.uniform(0.01, 0.3) * (4 if late else 1)
     for pid in running.values():
         os.kill(pid, signal.SIGKILL)
         reap(pid)

@@ -319,6 +319,28 @@ def test_compaction_against_turns_against_erasure(postgres_url, tmp_path):
     assert found.folds >= count * 3 // 40
 
 
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("forks", ["keep", "erase"])
+def test_a_thread_and_its_fork_are_erased_at_once(postgres_url, forks):
+    """I6: what a thread leaves to its fork does not stay when the fork is erased in the same moment."""
+    begin = threading.Barrier(2)
+
+    def erase(memory, name):
+        begin.wait(30)
+        memory.thread(name).erase(forks=forks)
+
+    with novelo.open(postgres_url) as one, novelo.open(postgres_url) as two:
+        for k in range(10):
+            take_turn(one, one.thread(f"t{k}"), "k", "question", "w")
+            one.thread(f"t{k}").fork(None, f"f{k}")
+            at_once = [threading.Thread(target=erase, args=given) for given in ((one, f"t{k}"), (two, f"f{k}"))]
+            for thread in at_once:
+                thread.start()
+            for thread in at_once:
+                thread.join()
+    assert checked(postgres_url, [], 0).violations == []
+
+
 def working(url, log_path, name):
     """A process whose worker does what is there, until no job is left."""
     log = Log(log_path)

@@ -23,10 +23,26 @@ from faults.sizes import LONG, size
 from faults.test_kills import reap
 from faults.working import forked, keep_talking
 
-IDS = {"mortal": ["m0", "m1"], "all": ["m0", "m1", "t0", "t1", "t2", "t3"]}
-PLAIN = ["k0", "k1"]  # of these every answer says what it was computed from (I4)
+LIFE_S = 60.0  # so long a thread is talked in, then a fresh one: the store grows, the threads do not, nor may a process
 PAUSE_S = 0.03  # between turns: a run of half an hour is about what adds up, not about speed
 OPTIONS = {"lease_s": 5.0, "queue_s": 60.0}
+
+
+class Lately:
+    """Ids of threads that are the same in all processes, and others after a while."""
+
+    def __init__(self, *names):
+        self.names = names
+
+    def __len__(self):
+        return len(self.names)
+
+    def __getitem__(self, number):
+        return f"{self.names[number]}-{time.monotonic() // LIFE_S:.0f}"
+
+
+IDS = {"mortal": Lately("m0", "m1"), "all": Lately("m0", "m1", "t0", "t1", "t2", "t3")}
+PLAIN = Lately("k0", "k1")  # of these every answer says what it was computed from (I4)
 
 
 def survivor(url, log, seconds):
