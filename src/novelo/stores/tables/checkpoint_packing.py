@@ -22,7 +22,7 @@ FORMAT = 1  # the first byte of a body
 MOST_BYTES = 1 << 26  # of what is unpacked
 ENCODE = msgspec.msgpack.Encoder().encode
 PLAIN = "msgpack"  # the type of nearly all small values, which is left out
-_LEVEL, _WINDOW, _MEMORY = 1, -12, 4
+_LEVEL, _WINDOW, _MEMORY = 1, -12, 2
 # Part of the format: another dictionary is another format.
 _WORDS = (
     b'"thread_id":"checkpoint_ns":"run_id":"user_id":"langgraph_step":"writes":null,"source":"update","step":'
