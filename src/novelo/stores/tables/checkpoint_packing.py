@@ -56,6 +56,8 @@ _WORDS = (
     )
 )  # fmt: skip
 
+_DEFLATE = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW, _MEMORY, zlib.Z_DEFAULT_STRATEGY, _WORDS)  # to be copied
+
 _Short = Ref | bytes | None  # bytes: a small value of the plain type; None: an empty one of the type "null"
 _Behind = tuple[bytes, str, list[tuple[int, str, _Short]]]
 _BODY = msgspec.msgpack.Decoder(tuple[bytes, str, dict[str, _Short], list[_Behind]])
@@ -70,7 +72,7 @@ def body_of(skeleton: bytes, metadata: str, refs: dict[str, Ref], before: Sequen
     """
     behind = [(coded(one.task), one.path, _items(one.items)) for one in before]
     whole = ENCODE((skeleton, metadata, {name: _short(ref) for name, ref in refs.items()}, behind))
-    deflate = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW, _MEMORY, zlib.Z_DEFAULT_STRATEGY, _WORDS)
+    deflate = _DEFLATE.copy()
     return bytes((FORMAT,)) + deflate.compress(whole) + deflate.flush()
 
 
