@@ -30,26 +30,24 @@ At = tuple[bytes, str, str]  # key of the thread, namespace, id of the checkpoin
 class Offer:
     """What one task wrote, as it came."""
 
-    __slots__ = ("_settled", "path", "stored", "task", "writes")
+    __slots__ = ("_open", "path", "settled", "stored", "task", "writes")
 
     def __init__(self, writes: Sequence[tuple[str, Any]], task: str, path: str) -> None:
         self.writes, self.task, self.path = writes, task, path
-        self.stored = False
-        self._settled = threading.Event()
+        self.settled = self.stored = False
+        self._open = threading.Lock()  # held until it is settled; an event is made of more than that
+        self._open.acquire()
 
     def settle(self, stored: bool) -> None:
         """Tell who waits how it went."""
-        self.stored = stored
-        self._settled.set()
+        self.settled, self.stored = True, stored
+        self._open.release()
 
-    @property
-    def settled(self) -> bool:
-        """Whether it went one way or the other."""
-        return self._settled.is_set()
-
-    def wait(self, seconds: float | None) -> bool:
-        """Whether it is settled."""
-        return self._settled.wait(seconds)
+    def wait(self, seconds: float = -1) -> bool:
+        """Whether it is settled, within so many seconds; without a number of them when it is."""
+        if not self.settled and self._open.acquire(timeout=seconds):
+            self._open.release()
+        return self.settled
 
 
 class Gathering:
@@ -85,7 +83,7 @@ class Gathering:
                         del self._offers[at]
                     self._in_vain(node)
                     return False
-        offer.wait(None)  # a put has taken it, and is at work, or done
+        offer.wait()  # a put has taken it, and is at work, or done
         if offer.stored:
             self._pauses.pop(node, None)
         return offer.stored

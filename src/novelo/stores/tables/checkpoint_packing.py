@@ -22,7 +22,7 @@ FORMAT = 1  # the first byte of a body
 MOST_BYTES = 1 << 26  # of what is unpacked
 ENCODE = msgspec.msgpack.Encoder().encode
 PLAIN = "msgpack"  # the type of nearly all small values, which is left out
-_LEVEL, _WINDOW, _MEMORY = 1, -12, 4
+_LEVEL, _WINDOW, _MEMORY = 1, -12, 2
 # Part of the format: another dictionary is another format.
 _WORDS = (
     b'"thread_id":"checkpoint_ns":"run_id":"user_id":"langgraph_step":"writes":null,"source":"update","step":'
@@ -56,6 +56,8 @@ _WORDS = (
     )
 )  # fmt: skip
 
+_DEFLATE = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW, _MEMORY, zlib.Z_DEFAULT_STRATEGY, _WORDS)  # to be copied
+
 _Short = Ref | bytes | None  # bytes: a small value of the plain type; None: an empty one of the type "null"
 _Behind = tuple[bytes, str, list[tuple[int, str, _Short]]]
 _BODY = msgspec.msgpack.Decoder(tuple[bytes, str, dict[str, _Short], list[_Behind]])
@@ -70,7 +72,7 @@ def body_of(skeleton: bytes, metadata: str, refs: dict[str, Ref], before: Sequen
     """
     behind = [(coded(one.task), one.path, _items(one.items)) for one in before]
     whole = ENCODE((skeleton, metadata, {name: _short(ref) for name, ref in refs.items()}, behind))
-    deflate = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW, _MEMORY, zlib.Z_DEFAULT_STRATEGY, _WORDS)
+    deflate = _DEFLATE.copy()
     return bytes((FORMAT,)) + deflate.compress(whole) + deflate.flush()
 
 
