@@ -148,10 +148,8 @@ def printed(found: dict[str, Any]) -> None:
         )
     gone = found["lost"]
     print(f"the hottest machine lost at the busiest hour: {gone['turns_touched']:.1%} of turns wait, at most")
-    print(
-        f"{gone['longest_wait_s']:.1f} s; {gone['drained_s']:.1f} s after its standby answers ({gone['failover_s']:g} s)"
-        " all is as before."
-    )
+    print(f"{gone['longest_wait_s']:.1f} s; {gone['drained_s']:.1f} s after its standby answers ", end="")
+    print(f"({gone['failover_s']:g} s) all is as before.")
     others = gone["used_most_without_standby"]
     print("There are no others." if others is None else f"Without a standby the others are used up to {others:.0%}.")
 
