@@ -29,9 +29,9 @@ FLAGS = "-c fsync=off -c synchronous_commit=off -c full_page_writes=off -c share
 SCHEMAS = itertools.count(1)
 # Read before tests clear the environment (conftest.py).
 NAMED = os.environ.get("NOVELO_TEST_POSTGRES", "")
-DISTRIBUTE = int(os.environ.get("NOVELO_TEST_DISTRIBUTE", "0"))  # 1: as many shards as a cluster has by default
+DISTRIBUTE = int(os.environ.get("NOVELO_TEST_DISTRIBUTE", "0"))  # shards of each table; 1: 8
 if DISTRIBUTE == 1:
-    DISTRIBUTE = 32
+    DISTRIBUTE = 8
 
 
 def programs() -> Path | None:
@@ -235,6 +235,7 @@ def postgres_url(postgres):
 
             connect(url).close()
             administering.run(url, administering.distribution(schema, DISTRIBUTE), spread=True)
+            url += "&options=-c%20citus.propagate_set_commands%3Dlocal"  # our time limits reach the workers
         yield url
     with psycopg.connect(postgres, autocommit=True) as connection:
         connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")

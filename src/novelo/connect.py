@@ -67,8 +67,11 @@ def checkpoints(store: Store) -> CheckpointStore:
     Raises:
         InvalidSpec: a store that keeps none.
     """
+    from novelo.stores.owned import OwnedStore
     from novelo.stores.tables.store import TableStore
 
+    if isinstance(store, OwnedStore):
+        raise InvalidSpec("checkpoints are of a memory for all owners: name the owner in `configurable`")
     if not isinstance(store, TableStore):
         raise InvalidSpec(f"a {type(store).__name__} keeps no checkpoints: open sqlite:///file.db, or postgresql://...")
     if type(store).__module__.startswith("novelo.stores.postgres"):

@@ -86,7 +86,10 @@ def test_a_process_stopped_in_a_transaction_does_not_keep_others_out(postgres_ur
         memory.thread("t").append({"role": "user", "content": "x"})
         with memory.store.database._lent() as connection:  # as a stopped process would leave it
             connection.execute(memory.store.database._begin)
-            connection.execute(in_schema("SELECT 1 FROM threads FOR UPDATE", memory.store.database.settings.schema))
+            text = in_schema(
+                "SELECT 1 FROM threads WHERE thread = $1 FOR UPDATE", memory.store.database.settings.schema
+            )
+            connection.execute(text, (memory.thread("t").key,))
             with novelo.open(postgres_url) as other:
                 at = time.monotonic()
                 other.thread("t").append({"role": "user", "content": "y"})

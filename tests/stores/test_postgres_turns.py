@@ -137,3 +137,61 @@ def test_nothing_is_open_while_a_model_streams(postgres_url):
                 assert len(list(turn.stream(answer()))) == 5
         assert memory.thread("t").messages()[-1].text.startswith("piece 0")
     assert states and set(states) == {("idle", False, False)}
+
+
+def test_no_more_rows_than_somebody_looks_at(postgres_url, monkeypatch):
+    """One of many due jobs, or a state a few checkpoints back, is found without reading all of them."""
+    from novelo.stores.base import Lease, Work
+    from novelo.stores.postgres.session import FIRST_PAGE, Session
+
+    read = []
+    one = Session.one
+
+    def counted(self, name, args):
+        rows = list(one(self, name, args))
+        read.append((name, len(rows)))
+        return iter(rows)
+
+    with novelo.open(postgres_url, worker="off") as memory:
+        for k in range(60):
+            memory.thread(f"t{k}").append("x")
+            memory.store.ask(memory.thread(f"t{k}").key, Work("compact", float(k), "x"), 1.0)
+        monkeypatch.setattr(Session, "one", counted)
+        lease = Lease("me", 30.0, 1e9)
+        assert [job.thread_id for job in memory.store.claim(lease, 2)] == ["t0", "t1"]
+        assert [n for name, n in read if name == "due_work"] == [FIRST_PAGE]
+        read.clear()
+        assert len(memory.store.claim(lease, 100)) == 58  # held ones are passed over, page by page, and none is missed
+        assert sum(n for name, n in read if name == "due_work") == 60
+        read.clear()
+        assert memory.store.claim(lease, 1, key=memory.thread("t9").key) == []
+        assert [(name, n) for name, n in read if name.endswith("work_of")] == [("work_of", 1)]
+
+
+def test_checkpoints_are_read_in_pages(postgres_url):
+    """A filter over many checkpoints gives each match once, in order, whatever the pages' borders; a limit ends it."""
+    from langgraph.checkpoint.base import empty_checkpoint
+
+    from novelo.integrations.langgraph.saver import NoveloSaver
+
+    with novelo.open(postgres_url, worker="off") as memory:
+        saver = NoveloSaver(memory)
+        config = {"configurable": {"thread_id": "g", "checkpoint_ns": ""}}
+        for k in range(70):
+            place = {"configurable": {"thread_id": "g", "checkpoint_ns": "" if k % 3 else "inner"}}
+            saver.put(
+                place, {**empty_checkpoint(), "id": f"{k:04d}"}, {"source": "loop", "step": k, "even": k % 2 == 0}, {}
+            )
+
+        def steps(given, **more):
+            return [found.metadata["step"] for found in saver.list(given, **more)]
+
+        whole = {"configurable": {"thread_id": "g"}}
+        every = list(range(69, -1, -1))
+        assert steps(whole) == steps({"configurable": {}}) == every
+        assert steps(config) == [k for k in every if k % 3]
+        assert steps(whole, filter={"even": True}) == [k for k in every if k % 2 == 0]
+        assert steps(config, filter={"even": True}, limit=20) == [k for k in every if k % 3 and k % 2 == 0][:20]
+        assert steps(whole, limit=17) == every[:17]
+        before = {"configurable": {"thread_id": "g", "checkpoint_id": "0033"}}
+        assert steps(whole, before=before) == every[37:]
