@@ -23,7 +23,7 @@ from novelo.stores.postgres.migrations import current
 from novelo.stores.postgres.session import adapt
 from novelo.stores.postgres.texts import in_schema, quoted
 from novelo.stores.raw.base import HEADS, KEYS, NOTE, Head, Row, head_of
-from novelo.stores.raw.columns import Table
+from novelo.stores.raw.columns import META, Table
 from novelo.stores.search import indexed_words
 
 SNAPSHOT = (
@@ -65,10 +65,10 @@ class PostgresRows:
         connection.cursor_factory = psycopg.RawCursor
         adapt(connection)
 
-    @property
-    def secret(self) -> bytes:
-        """What keys are made with, as it is stored."""
-        return bytes(next(self._run("SELECT value FROM meta WHERE name = 'secret'"), (b"",))[0])
+    def facts(self) -> dict[str, bytes]:
+        """What stands in the table meta and belongs to the contents."""
+        found: dict[str, bytes] = dict(self._run("SELECT name, value FROM meta"))
+        return {name: found[name] for name in META if name in found}
 
     def _run(self, text: str, values: Sequence[Any] = ()) -> Iterator[Row]:
         """Rows as the server sends them."""
@@ -85,7 +85,7 @@ class PostgresRows:
     def rows(self, table: Table, after: bytes, upto: bytes) -> Iterator[Row]:
         """The rows of keys in (after, upto], by key and what tells them apart."""
         special = {"search": FOUND, "erasures": ERASURES}.get(table.name)
-        return self._run(special or _select(table), (after, upto))
+        return self._run(special or _select(table), (after, upto) if table.ranged else ())
 
     def same(self, table: Table, row: Row) -> Row:
         """A row as it is compared: of the search index its different words, and no number that is ours alone."""
@@ -140,19 +140,20 @@ class PostgresTarget(PostgresRows):
     def _write(self, text: str, values: Sequence[Any] = ()) -> psycopg.Cursor[Any]:
         return self._writer.execute(in_schema(text, self.settings.schema), values)
 
-    def adopt(self, secret: bytes, note: str) -> None:
-        """Take over a secret, if nothing is here yet, and note that a copy has begun."""
+    def adopt(self, facts: dict[str, bytes], note: str) -> None:
+        """Take over a secret, if nothing is here yet, and the other facts; note that a copy has begun."""
         with self._ours(), self._writer.transaction():
-            if secret != self.secret:
+            if facts["secret"] != self.facts()["secret"]:
                 for table in ("threads", "collections", "erasures"):
                     if count := self.count(table):
                         raise InvalidSpec(
                             f"{self.place} holds other data ({count} rows of {table}, with another secret): "
                             "nothing was copied. Name an empty destination, or another ?schema="
                         )
-                self._write("UPDATE meta SET value = $1 WHERE name = 'secret'", (secret,))
-            self._write("DELETE FROM meta WHERE name = $1", (NOTE,))
-            self._write("INSERT INTO meta (name, value) VALUES ($1, $2)", (NOTE, note.encode()))
+            for name in (*META, NOTE):
+                self._write("DELETE FROM meta WHERE name = $1", (name,))
+            for name, value in (facts | {NOTE: note.encode()}).items():
+                self._write("INSERT INTO meta (name, value) VALUES ($1, $2)", (name, value))
 
     def begin(self) -> None:
         """A transaction begins."""
@@ -231,7 +232,7 @@ def open_source(settings: Settings) -> PostgresRows:
         current(connection, settings.schema)
         connection.execute(SNAPSHOT)
         made = PostgresRows(settings, connection)
-        made.secret  # noqa: B018  the first read is what the state is of
+        made.facts()  # the first read is what the state is of
         return made
     except psycopg.Error as error:
         connection.close()
@@ -259,4 +260,5 @@ def _connected(settings: Settings) -> psycopg.Connection[Any]:
 @lru_cache(64)
 def _select(table: Table) -> str:
     columns, order = ", ".join(table.columns), ", ".join(table.columns[: table.lead])
-    return f"SELECT {columns} FROM {table.name} WHERE {table.by} > $1 AND {table.by} <= $2 ORDER BY {order}"  # noqa: S608
+    where = f"WHERE {table.by} > $1 AND {table.by} <= $2" if table.ranged else ""
+    return f"SELECT {columns} FROM {table.name} {where} ORDER BY {order}"  # noqa: S608  names of ours

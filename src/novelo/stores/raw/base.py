@@ -47,9 +47,8 @@ class Source(Protocol):
 
     place: str  # its address for people, without a password
 
-    @property
-    def secret(self) -> bytes:
-        """What keys are made with, as it is stored."""
+    def facts(self) -> dict[str, bytes]:
+        """What stands in the table meta and belongs to the contents: the secret that keys are made with, and others."""
         ...
 
     def heads(self, what: str, after: bytes, limit: int) -> list[Head]:
@@ -84,8 +83,8 @@ class Source(Protocol):
 class Target(Source, Protocol):
     """A database that is written; what its reading methods give is what was committed last."""
 
-    def adopt(self, secret: bytes, note: str) -> None:
-        """Take over a secret, if nothing is here yet, and note that a copy has begun.
+    def adopt(self, facts: dict[str, bytes], note: str) -> None:
+        """Take over a secret, if nothing is here yet, and the other facts; note that a copy has begun.
 
         Raises:
             InvalidSpec: there is something here that was made with another secret.

@@ -49,7 +49,7 @@ def copy_rows(
     copier = _Copier(source, target, progress)
     if not overwrite:
         _refuse_other(source, target)
-    target.adopt(source.secret, source.place)
+    target.adopt(source.facts(), source.place)
     for noun, what, tables in SECTIONS:
         for lo, hi, heads in _batches(source, what):
             copier.batch(noun, tables, lo, hi, heads)
@@ -179,13 +179,13 @@ class _Copier:
         for mine, theirs in self._side_by_side(table, self._read(table, lo, hi, erased), lo, hi):
             if mine is not None:
                 packed = _PACK(self.source.same(table, mine))
-                sums.add(mine[0], packed)
+                sums.add(_key(table, mine), packed)
                 size += len(packed)
             equal = mine is not None and theirs is not None and self._alike(table, mine, theirs)
             if theirs is not None and not equal:
                 out.put(theirs, 64)
             if not equal:
-                changed.add((mine or theirs or (b"",))[0])
+                changed.add(_key(table, mine or theirs or ()))
                 missing |= mine is not None
         self.report.removed += out.ended()
         self.report.bytes += 0 if missing else size
@@ -199,7 +199,7 @@ class _Copier:
             if mine is None:
                 continue
             packed = _PACK(self.source.same(table, mine))
-            sums.add(mine[0], packed)
+            sums.add(_key(table, mine), packed)
             self.report.bytes += len(packed)
             if theirs is None or not self._alike(table, mine, theirs):
                 out.put(self.source.whole(table, mine), len(packed))
@@ -246,7 +246,7 @@ class _Copier:
         for table in tables:
             sums = _Sums()
             for row in self.target.rows(table, lo, hi):
-                sums.add(row[0], _PACK(self.target.same(table, row)))
+                sums.add(_key(table, row), _PACK(self.target.same(table, row)))
             found = sums.ended()
             for key in wanted[table.name].keys() | found.keys():
                 (most, one), (much, other) = wanted[table.name].get(key, (0, b"")), found.get(key, (0, b""))
@@ -276,19 +276,23 @@ class _Copier:
             self._progress(report.done, max(report.total, report.done), "threads")
 
 
+def _key(table: Table, row: Row) -> bytes:
+    """What a row's sum goes to: its key, or, of a table that is read as a whole, none."""
+    return row[0] if table.ranged else b""
+
+
 class Checked:
     """A source in the place of a target: where anything would have to be written, it is an error."""
 
     def __init__(self, inner: Source) -> None:
         self._inner, self.place = inner, inner.place
-        self.secret = inner.secret
         self.heads, self.rows, self.same = inner.heads, inner.rows, inner.same
-        self.whole, self.count, self.close = inner.whole, inner.count, inner.close
+        self.facts, self.whole, self.count, self.close = inner.facts, inner.whole, inner.count, inner.close
 
-    def adopt(self, secret: bytes, note: str) -> None:
-        """The secret must be the same."""
-        if secret != self.secret:
-            raise StorageCorrupt(f"{self.place} has another secret than {note}: it is no copy of it", mismatch=True)
+    def adopt(self, facts: dict[str, bytes], note: str) -> None:
+        """They must be the same."""
+        if facts != self.facts():
+            raise StorageCorrupt(f"{self.place} has other facts than {note}: it is no copy of it", mismatch=True)
 
     def delete(self, table: Table, rows: Sequence[Row]) -> None:
         """A row too many."""

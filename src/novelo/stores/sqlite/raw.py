@@ -13,7 +13,7 @@ import apsw
 from novelo.errors import InvalidSpec, StorageCorrupt
 from novelo.stores.lexemes import lexemes
 from novelo.stores.raw.base import HEADS, KEYS, NOTE, Head, Row, head_of
-from novelo.stores.raw.columns import Table
+from novelo.stores.raw.columns import META, Table
 from novelo.stores.sqlite import files
 from novelo.stores.sqlite.database import Database, translated
 from novelo.stores.sqlite.index import POSITIONS
@@ -41,11 +41,11 @@ class SQLiteRows:
     def __init__(self, session: Session, place: str, ended: Callable[[], object]) -> None:
         self.session, self.place, self._ended = session, place, ended
 
-    @property
-    def secret(self) -> bytes:
-        """What keys are made with, as it is stored."""
-        row = next(iter(self.session.execute("SELECT value FROM meta WHERE name = 'secret'")), (b"",))
-        return bytes(row[0])
+    def facts(self) -> dict[str, bytes]:
+        """What stands in the table meta and belongs to the contents."""
+        with _ours():
+            found = dict(self.session.execute("SELECT name, value FROM meta"))
+        return {name: found[name] for name in META if name in found}
 
     def heads(self, what: str, after: bytes, limit: int) -> list[Head]:
         """Threads, collections, or the keys of erasures, by key."""
@@ -61,7 +61,7 @@ class SQLiteRows:
                 yield from self._found(after, upto)
                 return
             special = {"chunks": CHUNKS, "erasures": ERASURES}.get(table.name)
-            rows = self.session.execute(special or _select(table), (after, upto))
+            rows = self.session.execute(special or _select(table), (after, upto) if table.ranged else ())
             if table.seal is None:
                 yield from rows
                 return
@@ -106,19 +106,20 @@ class SQLiteTarget(SQLiteRows):
         super().__init__(reader, place, reader.close)
         self._database, self._writer = database, writer
 
-    def adopt(self, secret: bytes, note: str) -> None:
-        """Take over a secret, if nothing is here yet, and note that a copy has begun."""
+    def adopt(self, facts: dict[str, bytes], note: str) -> None:
+        """Take over a secret, if nothing is here yet, and the other facts; note that a copy has begun."""
         with _ours():
             self._writer.execute("BEGIN IMMEDIATE")
             try:
-                if secret != self.secret:
+                if facts["secret"] != self.facts()["secret"]:
                     for table in ("threads", "collections", "erasures"):
                         if count := self.count(table):
                             raise InvalidSpec(
                                 f"{self.place} holds other data ({count} rows of {table}, with another secret): "
                                 "nothing was copied. Name an empty destination"
                             )
-                    self._writer.execute("UPDATE meta SET value = ? WHERE name = 'secret'", (secret,))
+                self._writer.executemany("DELETE FROM meta WHERE name = ?", [(name,) for name in META])
+                self._writer.executemany("INSERT INTO meta VALUES (?, ?)", list(facts.items()))
                 self._writer.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (NOTE, note))
                 self._writer.execute("COMMIT")
             except BaseException:
@@ -240,7 +241,8 @@ def open_target(path: str, *, synchronous: str = "NORMAL", ballast_bytes: int | 
 def _select(table: Table) -> str:
     columns = ", ".join((*table.columns, *(["seal"] if table.seal else [])))
     order = ", ".join(table.columns[: table.lead])
-    return f"SELECT {columns} FROM {table.name} WHERE {table.by} > ? AND {table.by} <= ? ORDER BY {order}"  # noqa: S608
+    where = f"WHERE {table.by} > ? AND {table.by} <= ?" if table.ranged else ""
+    return f"SELECT {columns} FROM {table.name} {where} ORDER BY {order}"  # noqa: S608  names of ours
 
 
 @lru_cache(64)
