@@ -26,6 +26,8 @@ from novelo.stores.raw.base import HEADS, KEYS, NOTE, Head, Row, head_of
 from novelo.stores.raw.columns import META, Table
 from novelo.stores.search import indexed_words
 
+# Rows that come at once; one by one each costs as much as all else that is done with it.
+CHUNK = 50 if psycopg.capabilities.has_stream_chunked() else 1
 SNAPSHOT = (
     "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = 0;"
     " SET LOCAL idle_in_transaction_session_timeout = 0"
@@ -74,7 +76,7 @@ class PostgresRows:
         """Rows as the server sends them."""
         with self._ours():
             cursor = self.connection.cursor()
-            yield from cursor.stream(in_schema(text, self.settings.schema), values, binary=True)
+            yield from cursor.stream(in_schema(text, self.settings.schema), values, binary=True, size=CHUNK)
 
     def heads(self, what: str, after: bytes, limit: int) -> list[Head]:
         """Threads, collections, or the keys of erasures, by key."""

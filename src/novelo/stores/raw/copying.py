@@ -177,11 +177,13 @@ class _Copier:
         sums, missing, size = _Sums(), False, 0
         out = _Writer(lambda rows: self.target.delete(table, rows))
         for mine, theirs in self._side_by_side(table, self._read(table, lo, hi, erased), lo, hi):
+            equal = False
             if mine is not None:
-                packed = _PACK(self.source.same(table, mine))
+                wanted = self.source.same(table, mine)
+                packed = _PACK(wanted)
                 sums.add(_key(table, mine), packed)
                 size += len(packed)
-            equal = mine is not None and theirs is not None and self._alike(table, mine, theirs)
+                equal = theirs is not None and self.target.same(table, theirs) == wanted
             if theirs is not None and not equal:
                 out.put(theirs, 64)
             if not equal:
@@ -198,16 +200,14 @@ class _Copier:
         for mine, theirs in self._side_by_side(table, self._read(table, lo, hi, erased), lo, hi, fresh):
             if mine is None:
                 continue
-            packed = _PACK(self.source.same(table, mine))
+            wanted = self.source.same(table, mine)
+            packed = _PACK(wanted)
             sums.add(_key(table, mine), packed)
             self.report.bytes += len(packed)
-            if theirs is None or not self._alike(table, mine, theirs):
+            if theirs is None or self.target.same(table, theirs) != wanted:
                 out.put(self.source.whole(table, mine), len(packed))
         self.report.written += out.ended()
         return sums.ended()
-
-    def _alike(self, table: Table, mine: Row, theirs: Row) -> bool:
-        return self.source.same(table, mine) == self.target.same(table, theirs)
 
     def _side_by_side(
         self, table: Table, rows: Iterator[Row], lo: bytes, hi: bytes, fresh: bool = False
