@@ -96,18 +96,26 @@ def source(given: Store | str) -> Source:
         from novelo.stores.postgres.database import Settings
 
         return raw.open_source(Settings(url))
-    database = getattr(given, "database", None)
+    database = _database(given)
     if type(database).__module__.startswith("novelo.stores.sqlite"):
         from novelo.stores.sqlite.raw import source_of
 
-        return source_of(database)  # type: ignore[arg-type]
+        return source_of(database)
     if type(database).__module__.startswith("novelo.stores.postgres"):
         from novelo.stores.postgres import raw
 
-        return raw.open_source(database.settings)  # type: ignore[union-attr]
+        return raw.open_source(database.settings)
     raise InvalidSpec(
         "there is nothing to be copied here: give a file, sqlite:///file.db, or postgresql://host/database"
     )
+
+
+def _database(store: Any) -> Any:
+    """The engine's own database below a store, and below what is wrapped around it; None if there is none."""
+    database = getattr(store, "database", None)
+    while hasattr(database, "inner"):
+        database = database.inner
+    return database
 
 
 def target(url: str) -> Target:
@@ -146,7 +154,7 @@ def look(store: Store, deep: bool, progress: OnLook | None) -> Look:
     Raises:
         InvalidSpec: a store that has no database.
     """
-    database: Any = getattr(store, "database", None)
+    database = _database(store)
     if type(database).__module__.startswith("novelo.stores.sqlite"):
         from novelo.stores.sqlite import health
 
@@ -161,7 +169,7 @@ def look(store: Store, deep: bool, progress: OnLook | None) -> Look:
 
 def mend(store: Store, what: str) -> int:
     """Let an engine mend something of a store's database: "indexes" or "vacuum"; how many things were done."""
-    database: Any = getattr(store, "database", None)
+    database = _database(store)
     if type(database).__module__.startswith("novelo.stores.sqlite"):
         from novelo.stores.sqlite import health
 
