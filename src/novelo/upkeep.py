@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Keeper(NamedTuple):
-    """What connect.py knows of engines.
+    """What keeping.py knows of engines.
 
     How one state of a store is read, a database opened by its address to be written, a state saved to a file; an
     address in one form; how a database is looked at, and mended.
