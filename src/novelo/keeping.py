@@ -5,14 +5,16 @@ Beside connect.py, which opens memories, the one module that knows every engine.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from novelo.errors import InvalidSpec
 from novelo.stores.base import Store
-from novelo.stores.findings import Look, OnLook
-from novelo.stores.raw import CopyReport, Progress, Source, Target
 from novelo.upkeep import Keeper
+
+if TYPE_CHECKING:
+    from novelo.stores.findings import Look, OnLook
+    from novelo.stores.raw import CopyReport, Progress, Source, Target
 
 
 def source(given: Store | str) -> Source:
