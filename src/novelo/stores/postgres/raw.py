@@ -35,7 +35,8 @@ SNAPSHOT = (
 WRITE = "BEGIN; SET LOCAL lock_timeout = 30000; SET LOCAL statement_timeout = 0"
 FOUND = """
 SELECT s.thread, s.position, tsvector_to_array(s.words), e.role, e.body
-FROM search s LEFT JOIN entries e ON e.thread = s.thread AND e.position = s.position
+FROM search s LEFT JOIN entries e
+  ON e.thread = s.thread AND e.position = s.position AND e.thread > $1 AND e.thread <= $2
 WHERE s.thread > $1 AND s.thread <= $2 ORDER BY s.thread, s.position
 """
 ERASURES = """

@@ -20,6 +20,7 @@ from novelo.stores.sqlite.index import POSITIONS
 from novelo.stores.sqlite.reading import current, read_only
 from novelo.stores.sqlite.session import Session
 
+LOG_PAGES = 16_384  # of the target's log before it goes into the file: a commit that does that waits for the disk
 CHUNKS = """
 SELECT c.collection, c.number, c.source, c.place, c.body, coalesce(w.heads, ''), coalesce(w.words, ''), c.seal
 FROM chunks c INDEXED BY chunks_by_collection LEFT JOIN chunk_words w ON w.rowid = c.number
@@ -234,7 +235,9 @@ def open_target(path: str, *, synchronous: str = "NORMAL", ballast_bytes: int | 
     """
     database = Database(path, synchronous=synchronous, ballast_bytes=ballast_bytes)
     with _ours():
-        return SQLiteTarget(database, database._connect(), database._connect(), files.address(path))
+        reader, writer = database._connect(), database._connect()
+        writer.wal_autocheckpoint(LOG_PAGES)
+        return SQLiteTarget(database, reader, writer, files.address(path))
 
 
 @lru_cache(64)
