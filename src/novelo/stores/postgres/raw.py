@@ -23,7 +23,7 @@ from novelo.stores.postgres.migrations import current
 from novelo.stores.postgres.session import adapt
 from novelo.stores.postgres.texts import in_schema, quoted
 from novelo.stores.raw.base import HEADS, KEYS, NOTE, Head, Row, head_of
-from novelo.stores.raw.columns import META, Table
+from novelo.stores.raw.columns import META, WHOLE, Table
 from novelo.stores.search import indexed_words
 
 # Rows that come at once; one by one each costs as much as all else that is done with it.
@@ -41,7 +41,7 @@ WHERE s.thread > $1 AND s.thread <= $2 ORDER BY s.thread, s.position
 """
 ERASURES = """
 SELECT thread, row_number() OVER (PARTITION BY thread ORDER BY number), erased, rows, number FROM erasures
-WHERE thread > $1 AND thread <= $2 ORDER BY thread, number
+ORDER BY thread, number
 """
 LAST_VECTOR = """
 SELECT greatest((SELECT max(number) FROM chunk_vectors WHERE collection = $1),
@@ -80,7 +80,7 @@ class PostgresRows:
             yield from cursor.stream(in_schema(text, self.settings.schema), values, binary=True, size=CHUNK)
 
     def heads(self, what: str, after: bytes, limit: int) -> list[Head]:
-        """Threads, collections, or the keys of erasures, by key."""
+        """Threads or collections, by key."""
         key = KEYS[what]
         rows = list(self._run(f"{HEADS[what]} WHERE {key} > $1 ORDER BY 1 LIMIT $2", (after, limit)))
         return [head_of(row) for row in rows]
@@ -147,7 +147,7 @@ class PostgresTarget(PostgresRows):
         """Take over a secret, if nothing is here yet, and the other facts; note that a copy has begun."""
         with self._ours(), self._writer.transaction():
             if facts["secret"] != self.facts()["secret"]:
-                for table in ("threads", "collections", "erasures"):
+                for table in ("threads", "collections", *(one.name for one in WHOLE)):
                     if count := self.count(table):
                         raise InvalidSpec(
                             f"{self.place} holds other data ({count} rows of {table}, with another secret): "

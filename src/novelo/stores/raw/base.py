@@ -29,9 +29,8 @@ class Head(NamedTuple):
 HEADS = {
     "threads": "SELECT thread, owner, thread_id, head, epoch, content_version, updated, status FROM threads",
     "collections": "SELECT collection, owner, name, chunks, put, dropped, updated, '' FROM collections",
-    "erasures": "SELECT DISTINCT thread, '', '', 1, 0, 0, 0, '' FROM erasures",
 }
-KEYS = {"threads": "thread", "collections": "collection", "erasures": "thread"}
+KEYS = {"threads": "thread", "collections": "collection"}
 NOTE = "copy from"  # in meta, while a copy has begun and not ended
 
 
@@ -52,11 +51,13 @@ class Source(Protocol):
         ...
 
     def heads(self, what: str, after: bytes, limit: int) -> list[Head]:
-        """Threads, collections, or the keys of erasures ("threads", "collections", "erasures"), by key."""
+        """Threads or collections ("threads", "collections"), by key."""
         ...
 
     def rows(self, table: Table, after: bytes, upto: bytes) -> Iterator[Row]:
         """The rows of keys in (after, upto], by key and what tells them apart; one reader at a time.
+
+        Of a table that belongs to all, all rows.
 
         Raises:
             StorageCorrupt: a row was altered outside of this program.

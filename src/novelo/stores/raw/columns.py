@@ -98,13 +98,13 @@ COLLECTION = (
         "number owner name sources chunks vectors words model size put dropped created updated", "collection",
     ),
 )  # fmt: skip
-# Receipts; the key is that of a thread or of a collection, which may be gone. number counts those of a key.
-ERASURES = (_table("erasures", "thread", "number", "erased rows"),)
+# What belongs to all. Of erasures the number counts those of a key.
+WHOLE = (_table("erasures", "thread", "number", "erased rows")._replace(ranged=False),)
 
 # What a copy takes over of the table meta, where it is there.
 META = ("secret", "vault", "vault ledger", "encrypted")
 
-TABLES = {table.name: table for table in (*THREAD, *COLLECTION, *ERASURES)}
+TABLES = {table.name: table for table in (*THREAD, *COLLECTION, *WHOLE)}
 # What one engine has besides, and why it is not carried as rows.
 OWN = {
     "sqlite": {

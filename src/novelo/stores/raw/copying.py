@@ -18,7 +18,7 @@ import msgspec
 
 from novelo.errors import InvalidSpec, StorageCorrupt
 from novelo.stores.raw.base import FIRST, LAST, Head, Row, Source, Target
-from novelo.stores.raw.columns import COLLECTION, ERASURES, THREAD, Table
+from novelo.stores.raw.columns import COLLECTION, THREAD, WHOLE, Table
 from novelo.stores.raw.report import CopyReport, Progress
 
 BATCH_KEYS, BATCH_SIZE = 200, 4000  # threads, and entries, of one transaction; a longer thread is one of its own
@@ -27,7 +27,7 @@ PAGE = 1000  # keys that are read at once
 SECTIONS: tuple[tuple[str, str, tuple[Table, ...]], ...] = (
     ("thread", "threads", THREAD),
     ("collection", "collections", COLLECTION),
-    ("receipt", "erasures", ERASURES),
+    ("table", "", WHOLE),
 )
 _PACK = msgspec.msgpack.Encoder().encode
 Sum = tuple[int, bytes]  # rows of a key in a table, and a hash over them
@@ -58,6 +58,9 @@ def copy_rows(
 
 def _batches(source: Source, what: str) -> Iterator[tuple[bytes, bytes, list[Head]]]:
     """Ranges of keys, (after, upto], that leave none out, and what the source has in each."""
+    if not what:
+        yield FIRST, LAST, []
+        return
     low, size, batch = FIRST, 0, list[Head]()
     for head in _all_heads(source, what):
         if batch and (len(batch) == BATCH_KEYS or size + head.size > BATCH_SIZE):
@@ -139,8 +142,7 @@ class _Copier:
     def _equal(self, noun: str, tables: Sequence[Table], lo: bytes, hi: bytes, heads: Sequence[Head]) -> None:
         erased = {head.key for head in heads if head.erased}
         changed: set[bytes] = set()
-        there = self.target.heads(tables[-1].name, lo, 1)
-        fresh = not there or there[0].key > hi
+        fresh = tables[-1].ranged and not self._there(tables[-1].name, lo, hi)
         sums: dict[str, dict[bytes, Sum]] = {}
         self.target.begin()
         try:
@@ -160,6 +162,11 @@ class _Copier:
         if noun == "thread" and not fresh:
             self.report.same += len(heads) - len(changed & {head.key for head in heads})
         self._add_up(noun, tables, heads, sums)
+
+    def _there(self, what: str, lo: bytes, hi: bytes) -> bool:
+        """Whether the target has a key in a range."""
+        found = self.target.heads(what, lo, 1)
+        return bool(found) and found[0].key <= hi
 
     def _read(self, table: Table, lo: bytes, hi: bytes, erased: set[bytes]) -> Iterator[Row]:
         """The source's rows; of an erased thread its fence alone, whatever still waits there to be removed."""

@@ -13,7 +13,7 @@ import apsw
 from novelo.errors import InvalidSpec, StorageCorrupt
 from novelo.stores.lexemes import lexemes
 from novelo.stores.raw.base import HEADS, KEYS, NOTE, Head, Row, head_of
-from novelo.stores.raw.columns import META, Table
+from novelo.stores.raw.columns import META, WHOLE, Table
 from novelo.stores.sqlite import files
 from novelo.stores.sqlite.database import Database, translated
 from novelo.stores.sqlite.index import POSITIONS
@@ -28,7 +28,7 @@ WHERE c.collection > ? AND c.collection <= ? ORDER BY c.collection, c.number
 """
 ERASURES = """
 SELECT thread, row_number() OVER (PARTITION BY thread ORDER BY number), erased, rows, number FROM erasures
-WHERE thread > ? AND thread <= ? ORDER BY thread, number
+ORDER BY thread, number
 """
 FOUND = """
 SELECT rowid - ?1, words, rowid, 0 FROM search WHERE rowid >= ?1 AND rowid < ?2
@@ -49,7 +49,7 @@ class SQLiteRows:
         return {name: found[name] for name in META if name in found}
 
     def heads(self, what: str, after: bytes, limit: int) -> list[Head]:
-        """Threads, collections, or the keys of erasures, by key."""
+        """Threads or collections, by key."""
         key = KEYS[what]
         with _ours():
             rows = list(self.session.execute(f"{HEADS[what]} WHERE {key} > ? ORDER BY {key} LIMIT ?", (after, limit)))
@@ -113,7 +113,7 @@ class SQLiteTarget(SQLiteRows):
             self._writer.execute("BEGIN IMMEDIATE")
             try:
                 if facts["secret"] != self.facts()["secret"]:
-                    for table in ("threads", "collections", "erasures"):
+                    for table in ("threads", "collections", *(one.name for one in WHOLE)):
                         if count := self.count(table):
                             raise InvalidSpec(
                                 f"{self.place} holds other data ({count} rows of {table}, with another secret): "
