@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from novelo.memory import Memory
     from novelo.thread import Thread
 
-SAMPLE = 1000  # threads that are looked at, unless told otherwise
 KEPT = 20  # findings of a kind that are told one by one
 FULL = 0.8  # of the model's window, from which on a context is about to overflow
 READ = 400  # newest messages of a thread whose order is checked

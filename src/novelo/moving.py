@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import closing
 
-from novelo import connect
+from novelo import keeping
 from novelo.errors import InvalidSpec
 from novelo.stores.raw import CopyReport, Progress, copy_rows
 
@@ -29,14 +29,14 @@ def copy(source: str, target: str, *, overwrite: bool = False, progress: Progres
         StorageCorrupt: something cannot be read, or reads otherwise than it was written; `report` says what was done.
     Example: copy("sqlite:///chat.db", "postgresql://app@db.example/chat")
     """
-    with closing(connect.source(source)) as state:
-        if state.place == connect.place(target):
+    with closing(keeping.source(source)) as state:
+        if state.place == keeping.place(target):
             raise InvalidSpec(f"{state.place} is source and target: give two")
-        with closing(connect.target(target)) as there:
+        with closing(keeping.target(target)) as there:
             return copy_rows(state, there, overwrite=overwrite, progress=progress)
 
 
 def backup(source: str, path: str, *, force: bool = False, progress: Progress | None = None) -> CopyReport:
     """Write a database to a new SQLite file, whole or not at all: `memory.backup` without opening it for writing."""
-    with closing(connect.source(source)) as state:
-        return connect.save(state, os.fspath(path), force=force, progress=progress)
+    with closing(keeping.source(source)) as state:
+        return keeping.save(state, os.fspath(path), force=force, progress=progress)

@@ -7,18 +7,20 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from novelo.doctor import SAMPLE, Checkup, examined, mended
 from novelo.errors import InvalidSpec
 from novelo.stores.base import Store
-from novelo.stores.findings import Look, OnLook
-from novelo.stores.raw import CopyReport, Progress, Source, Target, copy_rows
 
 if TYPE_CHECKING:
+    from novelo.doctor import Checkup
     from novelo.memory import Memory
+    from novelo.stores.findings import Look, OnLook
+    from novelo.stores.raw import CopyReport, Progress, Source, Target
+
+SAMPLE = 1000  # threads that the doctor looks at, unless told otherwise
 
 
 class Keeper(NamedTuple):
-    """What connect.py knows of engines.
+    """What keeping.py knows of engines.
 
     How one state of a store is read, a database opened by its address to be written, a state saved to a file; an
     address in one form; how a database is looked at, and mended.
@@ -60,6 +62,8 @@ class Upkeep:
 
     def copy_to(self, url: str, *, overwrite: bool = False, progress: Progress | None = None) -> CopyReport:
         """Make another database equal to this one: `novelo.copy` from here."""
+        from novelo.stores.raw import copy_rows
+
         keeper = self._keeper()
         with closing(keeper.source(self.store)) as state:
             if state.place == keeper.place(url):
@@ -85,6 +89,8 @@ class Upkeep:
             deep: read everything: the file's structure, and every message.
             progress: called with how many are looked at, how many there are, and of what.
         """
+        from novelo.doctor import examined
+
         return examined(cast("Memory", self), self._keeper().look, policy, window, most, deep, progress)
 
     def mend(self, what: str) -> int:
@@ -96,6 +102,8 @@ class Upkeep:
         Raises:
             InvalidSpec: nothing of these.
         """
+        from novelo.doctor import mended
+
         if what in ("indexes", "vacuum"):
             return self._keeper().mend(self.store, what)
         return mended(cast("Memory", self), what)

@@ -13,8 +13,8 @@ import msgspec
 
 import novelo
 from novelo.cli.lines import put
-from novelo.connect import is_address
 from novelo.errors import InvalidSpec
+from novelo.keeping import is_address
 from novelo.stores.base import Found, StoredEntry, ThreadRow
 
 if TYPE_CHECKING:

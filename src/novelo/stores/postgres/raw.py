@@ -23,9 +23,11 @@ from novelo.stores.postgres.migrations import current
 from novelo.stores.postgres.session import adapt
 from novelo.stores.postgres.texts import in_schema, quoted
 from novelo.stores.raw.base import HEADS, KEYS, NOTE, Head, Row, head_of
-from novelo.stores.raw.columns import Table
+from novelo.stores.raw.columns import META, WHOLE, Table
 from novelo.stores.search import indexed_words
 
+# Rows that come at once; one by one each costs as much as all else that is done with it.
+CHUNK = 50 if psycopg.capabilities.has_stream_chunked() else 1
 SNAPSHOT = (
     "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = 0;"
     " SET LOCAL idle_in_transaction_session_timeout = 0"
@@ -33,12 +35,13 @@ SNAPSHOT = (
 WRITE = "BEGIN; SET LOCAL lock_timeout = 30000; SET LOCAL statement_timeout = 0"
 FOUND = """
 SELECT s.thread, s.position, tsvector_to_array(s.words), e.role, e.body
-FROM search s LEFT JOIN entries e ON e.thread = s.thread AND e.position = s.position
+FROM search s LEFT JOIN entries e
+  ON e.thread = s.thread AND e.position = s.position AND e.thread > $1 AND e.thread <= $2
 WHERE s.thread > $1 AND s.thread <= $2 ORDER BY s.thread, s.position
 """
 ERASURES = """
 SELECT thread, row_number() OVER (PARTITION BY thread ORDER BY number), erased, rows, number FROM erasures
-WHERE thread > $1 AND thread <= $2 ORDER BY thread, number
+ORDER BY thread, number
 """
 LAST_VECTOR = """
 SELECT greatest((SELECT max(number) FROM chunk_vectors WHERE collection = $1),
@@ -65,19 +68,19 @@ class PostgresRows:
         connection.cursor_factory = psycopg.RawCursor
         adapt(connection)
 
-    @property
-    def secret(self) -> bytes:
-        """What keys are made with, as it is stored."""
-        return bytes(next(self._run("SELECT value FROM meta WHERE name = 'secret'"), (b"",))[0])
+    def facts(self) -> dict[str, bytes]:
+        """What stands in the table meta and belongs to the contents."""
+        found: dict[str, bytes] = dict(self._run("SELECT name, value FROM meta"))
+        return {name: found[name] for name in META if name in found}
 
     def _run(self, text: str, values: Sequence[Any] = ()) -> Iterator[Row]:
         """Rows as the server sends them."""
         with self._ours():
             cursor = self.connection.cursor()
-            yield from cursor.stream(in_schema(text, self.settings.schema), values, binary=True)
+            yield from cursor.stream(in_schema(text, self.settings.schema), values, binary=True, size=CHUNK)
 
     def heads(self, what: str, after: bytes, limit: int) -> list[Head]:
-        """Threads, collections, or the keys of erasures, by key."""
+        """Threads or collections, by key."""
         key = KEYS[what]
         rows = list(self._run(f"{HEADS[what]} WHERE {key} > $1 ORDER BY 1 LIMIT $2", (after, limit)))
         return [head_of(row) for row in rows]
@@ -85,7 +88,7 @@ class PostgresRows:
     def rows(self, table: Table, after: bytes, upto: bytes) -> Iterator[Row]:
         """The rows of keys in (after, upto], by key and what tells them apart."""
         special = {"search": FOUND, "erasures": ERASURES}.get(table.name)
-        return self._run(special or _select(table), (after, upto))
+        return self._run(special or _select(table), (after, upto) if table.ranged else ())
 
     def same(self, table: Table, row: Row) -> Row:
         """A row as it is compared: of the search index its different words, and no number that is ours alone."""
@@ -140,19 +143,20 @@ class PostgresTarget(PostgresRows):
     def _write(self, text: str, values: Sequence[Any] = ()) -> psycopg.Cursor[Any]:
         return self._writer.execute(in_schema(text, self.settings.schema), values)
 
-    def adopt(self, secret: bytes, note: str) -> None:
-        """Take over a secret, if nothing is here yet, and note that a copy has begun."""
+    def adopt(self, facts: dict[str, bytes], note: str) -> None:
+        """Take over a secret, if nothing is here yet, and the other facts; note that a copy has begun."""
         with self._ours(), self._writer.transaction():
-            if secret != self.secret:
-                for table in ("threads", "collections", "erasures"):
+            if facts["secret"] != self.facts()["secret"]:
+                for table in ("threads", "collections", *(one.name for one in WHOLE)):
                     if count := self.count(table):
                         raise InvalidSpec(
                             f"{self.place} holds other data ({count} rows of {table}, with another secret): "
                             "nothing was copied. Name an empty destination, or another ?schema="
                         )
-                self._write("UPDATE meta SET value = $1 WHERE name = 'secret'", (secret,))
-            self._write("DELETE FROM meta WHERE name = $1", (NOTE,))
-            self._write("INSERT INTO meta (name, value) VALUES ($1, $2)", (NOTE, note.encode()))
+            for name in (*META, NOTE):
+                self._write("DELETE FROM meta WHERE name = $1", (name,))
+            for name, value in (facts | {NOTE: note.encode()}).items():
+                self._write("INSERT INTO meta (name, value) VALUES ($1, $2)", (name, value))
 
     def begin(self) -> None:
         """A transaction begins."""
@@ -231,7 +235,7 @@ def open_source(settings: Settings) -> PostgresRows:
         current(connection, settings.schema)
         connection.execute(SNAPSHOT)
         made = PostgresRows(settings, connection)
-        made.secret  # noqa: B018  the first read is what the state is of
+        made.facts()  # the first read is what the state is of
         return made
     except psycopg.Error as error:
         connection.close()
@@ -259,4 +263,5 @@ def _connected(settings: Settings) -> psycopg.Connection[Any]:
 @lru_cache(64)
 def _select(table: Table) -> str:
     columns, order = ", ".join(table.columns), ", ".join(table.columns[: table.lead])
-    return f"SELECT {columns} FROM {table.name} WHERE {table.by} > $1 AND {table.by} <= $2 ORDER BY {order}"  # noqa: S608
+    where = f"WHERE {table.by} > $1 AND {table.by} <= $2" if table.ranged else ""
+    return f"SELECT {columns} FROM {table.name} {where} ORDER BY {order}"  # noqa: S608  names of ours

@@ -29,9 +29,8 @@ class Head(NamedTuple):
 HEADS = {
     "threads": "SELECT thread, owner, thread_id, head, epoch, content_version, updated, status FROM threads",
     "collections": "SELECT collection, owner, name, chunks, put, dropped, updated, '' FROM collections",
-    "erasures": "SELECT DISTINCT thread, '', '', 1, 0, 0, 0, '' FROM erasures",
 }
-KEYS = {"threads": "thread", "collections": "collection", "erasures": "thread"}
+KEYS = {"threads": "thread", "collections": "collection"}
 NOTE = "copy from"  # in meta, while a copy has begun and not ended
 
 
@@ -47,17 +46,18 @@ class Source(Protocol):
 
     place: str  # its address for people, without a password
 
-    @property
-    def secret(self) -> bytes:
-        """What keys are made with, as it is stored."""
+    def facts(self) -> dict[str, bytes]:
+        """What stands in the table meta and belongs to the contents: the secret that keys are made with, and others."""
         ...
 
     def heads(self, what: str, after: bytes, limit: int) -> list[Head]:
-        """Threads, collections, or the keys of erasures ("threads", "collections", "erasures"), by key."""
+        """Threads or collections ("threads", "collections"), by key."""
         ...
 
     def rows(self, table: Table, after: bytes, upto: bytes) -> Iterator[Row]:
         """The rows of keys in (after, upto], by key and what tells them apart; one reader at a time.
+
+        Of a table that belongs to all, all rows.
 
         Raises:
             StorageCorrupt: a row was altered outside of this program.
@@ -84,8 +84,8 @@ class Source(Protocol):
 class Target(Source, Protocol):
     """A database that is written; what its reading methods give is what was committed last."""
 
-    def adopt(self, secret: bytes, note: str) -> None:
-        """Take over a secret, if nothing is here yet, and note that a copy has begun.
+    def adopt(self, facts: dict[str, bytes], note: str) -> None:
+        """Take over a secret, if nothing is here yet, and the other facts; note that a copy has begun.
 
         Raises:
             InvalidSpec: there is something here that was made with another secret.

@@ -21,7 +21,7 @@ class Table(NamedTuple):
 
     Attributes:
         seal: what a seal of SQLite's says it is of, and the columns that it covers, in their order.
-        only: the engine that has the table, or alone has it so ("sqlite", "postgres"), where it is no table of both.
+        ranged: whether `by` is the key of a thread or a collection; else the table is small, and read as a whole.
     """
 
     name: str
@@ -29,6 +29,7 @@ class Table(NamedTuple):
     key: tuple[str, ...]
     rest: tuple[str, ...] = ()
     seal: tuple[str, tuple[str, ...]] | None = None
+    ranged: bool = True
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -97,14 +98,17 @@ COLLECTION = (
         "number owner name sources chunks vectors words model size put dropped created updated", "collection",
     ),
 )  # fmt: skip
-# Receipts; the key is that of a thread or of a collection, which may be gone. number counts those of a key.
-ERASURES = (_table("erasures", "thread", "number", "erased rows"),)
+# What belongs to all. Of erasures the number counts those of a key.
+WHOLE = (_table("erasures", "thread", "number", "erased rows")._replace(ranged=False),)
 
-TABLES = {table.name: table for table in (*THREAD, *COLLECTION, *ERASURES)}
+# What a copy takes over of the table meta, where it is there.
+META = ("secret", "vault", "vault ledger", "encrypted")
+
+TABLES = {table.name: table for table in (*THREAD, *COLLECTION, *WHOLE)}
 # What one engine has besides, and why it is not carried as rows.
 OWN = {
     "sqlite": {
-        "meta": "the secret and a note on the copy are carried one by one; the rest is this file's own",
+        "meta": "see META; the rest is this file's own",
         "indexed": "numbers of threads in the search index of this file; made anew",
         "search": "fts5; read and written by hand",
         "search_words": "a view of the search index",

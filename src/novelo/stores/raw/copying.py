@@ -18,7 +18,7 @@ import msgspec
 
 from novelo.errors import InvalidSpec, StorageCorrupt
 from novelo.stores.raw.base import FIRST, LAST, Head, Row, Source, Target
-from novelo.stores.raw.columns import COLLECTION, ERASURES, THREAD, Table
+from novelo.stores.raw.columns import COLLECTION, THREAD, WHOLE, Table
 from novelo.stores.raw.report import CopyReport, Progress
 
 BATCH_KEYS, BATCH_SIZE = 200, 4000  # threads, and entries, of one transaction; a longer thread is one of its own
@@ -27,7 +27,7 @@ PAGE = 1000  # keys that are read at once
 SECTIONS: tuple[tuple[str, str, tuple[Table, ...]], ...] = (
     ("thread", "threads", THREAD),
     ("collection", "collections", COLLECTION),
-    ("receipt", "erasures", ERASURES),
+    ("table", "", WHOLE),
 )
 _PACK = msgspec.msgpack.Encoder().encode
 Sum = tuple[int, bytes]  # rows of a key in a table, and a hash over them
@@ -49,7 +49,7 @@ def copy_rows(
     copier = _Copier(source, target, progress)
     if not overwrite:
         _refuse_other(source, target)
-    target.adopt(source.secret, source.place)
+    target.adopt(source.facts(), source.place)
     for noun, what, tables in SECTIONS:
         for lo, hi, heads in _batches(source, what):
             copier.batch(noun, tables, lo, hi, heads)
@@ -58,6 +58,9 @@ def copy_rows(
 
 def _batches(source: Source, what: str) -> Iterator[tuple[bytes, bytes, list[Head]]]:
     """Ranges of keys, (after, upto], that leave none out, and what the source has in each."""
+    if not what:
+        yield FIRST, LAST, []
+        return
     low, size, batch = FIRST, 0, list[Head]()
     for head in _all_heads(source, what):
         if batch and (len(batch) == BATCH_KEYS or size + head.size > BATCH_SIZE):
@@ -139,8 +142,7 @@ class _Copier:
     def _equal(self, noun: str, tables: Sequence[Table], lo: bytes, hi: bytes, heads: Sequence[Head]) -> None:
         erased = {head.key for head in heads if head.erased}
         changed: set[bytes] = set()
-        there = self.target.heads(tables[-1].name, lo, 1)
-        fresh = not there or there[0].key > hi
+        fresh = tables[-1].ranged and not self._there(tables[-1].name, lo, hi)
         sums: dict[str, dict[bytes, Sum]] = {}
         self.target.begin()
         try:
@@ -161,6 +163,11 @@ class _Copier:
             self.report.same += len(heads) - len(changed & {head.key for head in heads})
         self._add_up(noun, tables, heads, sums)
 
+    def _there(self, what: str, lo: bytes, hi: bytes) -> bool:
+        """Whether the target has a key in a range."""
+        found = self.target.heads(what, lo, 1)
+        return bool(found) and found[0].key <= hi
+
     def _read(self, table: Table, lo: bytes, hi: bytes, erased: set[bytes]) -> Iterator[Row]:
         """The source's rows; of an erased thread its fence alone, whatever still waits there to be removed."""
         rows = self.source.rows(table, lo, hi)
@@ -177,15 +184,17 @@ class _Copier:
         sums, missing, size = _Sums(), False, 0
         out = _Writer(lambda rows: self.target.delete(table, rows))
         for mine, theirs in self._side_by_side(table, self._read(table, lo, hi, erased), lo, hi):
+            equal = False
             if mine is not None:
-                packed = _PACK(self.source.same(table, mine))
-                sums.add(mine[0], packed)
+                wanted = self.source.same(table, mine)
+                packed = _PACK(wanted)
+                sums.add(_key(table, mine), packed)
                 size += len(packed)
-            equal = mine is not None and theirs is not None and self._alike(table, mine, theirs)
+                equal = theirs is not None and self.target.same(table, theirs) == wanted
             if theirs is not None and not equal:
                 out.put(theirs, 64)
             if not equal:
-                changed.add((mine or theirs or (b"",))[0])
+                changed.add(_key(table, mine or theirs or ()))
                 missing |= mine is not None
         self.report.removed += out.ended()
         self.report.bytes += 0 if missing else size
@@ -198,16 +207,14 @@ class _Copier:
         for mine, theirs in self._side_by_side(table, self._read(table, lo, hi, erased), lo, hi, fresh):
             if mine is None:
                 continue
-            packed = _PACK(self.source.same(table, mine))
-            sums.add(mine[0], packed)
+            wanted = self.source.same(table, mine)
+            packed = _PACK(wanted)
+            sums.add(_key(table, mine), packed)
             self.report.bytes += len(packed)
-            if theirs is None or not self._alike(table, mine, theirs):
+            if theirs is None or self.target.same(table, theirs) != wanted:
                 out.put(self.source.whole(table, mine), len(packed))
         self.report.written += out.ended()
         return sums.ended()
-
-    def _alike(self, table: Table, mine: Row, theirs: Row) -> bool:
-        return self.source.same(table, mine) == self.target.same(table, theirs)
 
     def _side_by_side(
         self, table: Table, rows: Iterator[Row], lo: bytes, hi: bytes, fresh: bool = False
@@ -246,7 +253,7 @@ class _Copier:
         for table in tables:
             sums = _Sums()
             for row in self.target.rows(table, lo, hi):
-                sums.add(row[0], _PACK(self.target.same(table, row)))
+                sums.add(_key(table, row), _PACK(self.target.same(table, row)))
             found = sums.ended()
             for key in wanted[table.name].keys() | found.keys():
                 (most, one), (much, other) = wanted[table.name].get(key, (0, b"")), found.get(key, (0, b""))
@@ -276,19 +283,23 @@ class _Copier:
             self._progress(report.done, max(report.total, report.done), "threads")
 
 
+def _key(table: Table, row: Row) -> bytes:
+    """What a row's sum goes to: its key, or, of a table that is read as a whole, none."""
+    return row[0] if table.ranged else b""
+
+
 class Checked:
     """A source in the place of a target: where anything would have to be written, it is an error."""
 
     def __init__(self, inner: Source) -> None:
         self._inner, self.place = inner, inner.place
-        self.secret = inner.secret
         self.heads, self.rows, self.same = inner.heads, inner.rows, inner.same
-        self.whole, self.count, self.close = inner.whole, inner.count, inner.close
+        self.facts, self.whole, self.count, self.close = inner.facts, inner.whole, inner.count, inner.close
 
-    def adopt(self, secret: bytes, note: str) -> None:
-        """The secret must be the same."""
-        if secret != self.secret:
-            raise StorageCorrupt(f"{self.place} has another secret than {note}: it is no copy of it", mismatch=True)
+    def adopt(self, facts: dict[str, bytes], note: str) -> None:
+        """They must be the same."""
+        if facts != self.facts():
+            raise StorageCorrupt(f"{self.place} has other facts than {note}: it is no copy of it", mismatch=True)
 
     def delete(self, table: Table, rows: Sequence[Row]) -> None:
         """A row too many."""

@@ -13,13 +13,14 @@ import apsw
 from novelo.errors import InvalidSpec, StorageCorrupt
 from novelo.stores.lexemes import lexemes
 from novelo.stores.raw.base import HEADS, KEYS, NOTE, Head, Row, head_of
-from novelo.stores.raw.columns import Table
+from novelo.stores.raw.columns import META, WHOLE, Table
 from novelo.stores.sqlite import files
 from novelo.stores.sqlite.database import Database, translated
 from novelo.stores.sqlite.index import POSITIONS
 from novelo.stores.sqlite.reading import current, read_only
 from novelo.stores.sqlite.session import Session
 
+LOG_PAGES = 16_384  # of the target's log before it goes into the file: a commit that does that waits for the disk
 CHUNKS = """
 SELECT c.collection, c.number, c.source, c.place, c.body, coalesce(w.heads, ''), coalesce(w.words, ''), c.seal
 FROM chunks c INDEXED BY chunks_by_collection LEFT JOIN chunk_words w ON w.rowid = c.number
@@ -27,7 +28,7 @@ WHERE c.collection > ? AND c.collection <= ? ORDER BY c.collection, c.number
 """
 ERASURES = """
 SELECT thread, row_number() OVER (PARTITION BY thread ORDER BY number), erased, rows, number FROM erasures
-WHERE thread > ? AND thread <= ? ORDER BY thread, number
+ORDER BY thread, number
 """
 FOUND = """
 SELECT rowid - ?1, words, rowid, 0 FROM search WHERE rowid >= ?1 AND rowid < ?2
@@ -41,14 +42,14 @@ class SQLiteRows:
     def __init__(self, session: Session, place: str, ended: Callable[[], object]) -> None:
         self.session, self.place, self._ended = session, place, ended
 
-    @property
-    def secret(self) -> bytes:
-        """What keys are made with, as it is stored."""
-        row = next(iter(self.session.execute("SELECT value FROM meta WHERE name = 'secret'")), (b"",))
-        return bytes(row[0])
+    def facts(self) -> dict[str, bytes]:
+        """What stands in the table meta and belongs to the contents."""
+        with _ours():
+            found = dict(self.session.execute("SELECT name, value FROM meta"))
+        return {name: found[name] for name in META if name in found}
 
     def heads(self, what: str, after: bytes, limit: int) -> list[Head]:
-        """Threads, collections, or the keys of erasures, by key."""
+        """Threads or collections, by key."""
         key = KEYS[what]
         with _ours():
             rows = list(self.session.execute(f"{HEADS[what]} WHERE {key} > ? ORDER BY {key} LIMIT ?", (after, limit)))
@@ -61,7 +62,7 @@ class SQLiteRows:
                 yield from self._found(after, upto)
                 return
             special = {"chunks": CHUNKS, "erasures": ERASURES}.get(table.name)
-            rows = self.session.execute(special or _select(table), (after, upto))
+            rows = self.session.execute(special or _select(table), (after, upto) if table.ranged else ())
             if table.seal is None:
                 yield from rows
                 return
@@ -106,19 +107,20 @@ class SQLiteTarget(SQLiteRows):
         super().__init__(reader, place, reader.close)
         self._database, self._writer = database, writer
 
-    def adopt(self, secret: bytes, note: str) -> None:
-        """Take over a secret, if nothing is here yet, and note that a copy has begun."""
+    def adopt(self, facts: dict[str, bytes], note: str) -> None:
+        """Take over a secret, if nothing is here yet, and the other facts; note that a copy has begun."""
         with _ours():
             self._writer.execute("BEGIN IMMEDIATE")
             try:
-                if secret != self.secret:
-                    for table in ("threads", "collections", "erasures"):
+                if facts["secret"] != self.facts()["secret"]:
+                    for table in ("threads", "collections", *(one.name for one in WHOLE)):
                         if count := self.count(table):
                             raise InvalidSpec(
                                 f"{self.place} holds other data ({count} rows of {table}, with another secret): "
                                 "nothing was copied. Name an empty destination"
                             )
-                    self._writer.execute("UPDATE meta SET value = ? WHERE name = 'secret'", (secret,))
+                self._writer.executemany("DELETE FROM meta WHERE name = ?", [(name,) for name in META])
+                self._writer.executemany("INSERT INTO meta VALUES (?, ?)", list(facts.items()))
                 self._writer.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (NOTE, note))
                 self._writer.execute("COMMIT")
             except BaseException:
@@ -233,14 +235,17 @@ def open_target(path: str, *, synchronous: str = "NORMAL", ballast_bytes: int | 
     """
     database = Database(path, synchronous=synchronous, ballast_bytes=ballast_bytes)
     with _ours():
-        return SQLiteTarget(database, database._connect(), database._connect(), files.address(path))
+        reader, writer = database._connect(), database._connect()
+        writer.wal_autocheckpoint(LOG_PAGES)
+        return SQLiteTarget(database, reader, writer, files.address(path))
 
 
 @lru_cache(64)
 def _select(table: Table) -> str:
     columns = ", ".join((*table.columns, *(["seal"] if table.seal else [])))
     order = ", ".join(table.columns[: table.lead])
-    return f"SELECT {columns} FROM {table.name} WHERE {table.by} > ? AND {table.by} <= ? ORDER BY {order}"  # noqa: S608
+    where = f"WHERE {table.by} > ? AND {table.by} <= ?" if table.ranged else ""
+    return f"SELECT {columns} FROM {table.name} {where} ORDER BY {order}"  # noqa: S608  names of ours
 
 
 @lru_cache(64)
