@@ -227,7 +227,9 @@ def test_sql_in_python():
     for text in sorted(found - own):
         assert re.search(r"WHERE thread = \$1", text), text
     made = set(strings(folder / "migrations" / "__init__.py"))
-    assert all(re.search(r"pg_catalog|meta|pg_advisory_xact_lock|pg_is_in_recovery|lock_timeout", text) for text in made)
+    assert all(
+        re.search(r"pg_catalog|meta|pg_advisory_xact_lock|pg_is_in_recovery|lock_timeout", text) for text in made
+    )
 
 
 def test_the_statements_that_spread_the_tables():
