@@ -8,8 +8,10 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote
 
+from novelo.access import OwnersMemory
 from novelo.asking import ModelReply, ModelRequest
 from novelo.errors import InvalidSpec
+from novelo.keeping import KEEPER
 from novelo.memory import Memory
 from novelo.messages import Message
 from novelo.retrievers.base import Embedder
@@ -22,6 +24,7 @@ def connect(
     url: str,
     *,
     search: bool = True,
+    read_only: bool = False,
     vault: str | None = None,
     key: Any = None,
     strict: bool = True,
@@ -34,6 +37,7 @@ def connect(
             memory), "postgresql://user@host/database?schema=novelo" (see docs/postgres.md), "memory://" (the reference
             store, for tests), or a file's path ending in .db or .sqlite.
         search: whether messages are indexed for search.
+        read_only: for looking alone: nothing is made, and nothing written.
         vault, key, strict, clear_documents: see `open_memory`.
     Raises:
         InvalidSpec: no such kind of store.
@@ -46,13 +50,14 @@ def connect(
         if path in ("", "//", "///", "///:memory:", ":memory:"):
             return _sqlite("", safe)
         if not path.startswith("///"):
-            raise InvalidSpec(f"database {url!r}: expected sqlite:///file.db, or sqlite:////absolute/file.db")
-        return _sqlite(unquote(path[3:]), safe)
+            raise InvalidSpec("database sqlite:...: expected sqlite:///file.db, or sqlite:////absolute/file.db")
+        return _sqlite(unquote(path[3:]), safe, read_only)
     if url.startswith(("postgresql:", "postgres:")):
         from novelo.stores.postgres import Database as Server
         from novelo.stores.postgres import PostgresStore
 
-        return with_vault(Server(url), lambda database, search: PostgresStore(database, search=search), **safe)
+        server = Server(url, read_only=read_only)
+        return with_vault(server, lambda database, search: PostgresStore(database, search=search), **safe)
     if url.startswith("memory:"):
         from novelo.stores.reference import ReferenceStore
 
@@ -60,17 +65,18 @@ def connect(
             raise InvalidSpec("the reference store has no vault: open sqlite:///file.db, or postgresql://...")
         return ReferenceStore()
     if "://" not in url and url.endswith((".db", ".sqlite", ".sqlite3")):
-        return _sqlite(url, safe)
+        return _sqlite(url, safe, read_only)
     raise InvalidSpec(
         f"database {url.split(':')[0]!r}: expected sqlite:///file.db, sqlite://, "
         "postgresql://host/database, or memory://"
     )
 
 
-def _sqlite(path: str, safe: dict[str, Any]) -> Store:
+def _sqlite(path: str, safe: dict[str, Any], read_only: bool = False) -> Store:
     from novelo.stores.sqlite import Database, SQLiteStore
 
-    return with_vault(Database(path), lambda database, search: SQLiteStore(database, search=search), **safe)
+    opened = Database(path, read_only=read_only)
+    return with_vault(opened, lambda database, search: SQLiteStore(database, search=search), **safe)
 
 
 def checkpoints(store: Store) -> CheckpointStore:
@@ -79,8 +85,11 @@ def checkpoints(store: Store) -> CheckpointStore:
     Raises:
         InvalidSpec: a store that keeps none.
     """
+    from novelo.stores.owned import OwnedStore
     from novelo.stores.tables.store import TableStore
 
+    if isinstance(store, OwnedStore):
+        raise InvalidSpec("checkpoints are of a memory for all owners: name the owner in `configurable`")
     if not isinstance(store, TableStore):
         raise InvalidSpec(f"a {type(store).__name__} keeps no checkpoints: open sqlite:///file.db, or postgresql://...")
     if type(store).__module__.startswith("novelo.stores.postgres"):
@@ -105,6 +114,8 @@ def open_memory(
     idle_s: float | str = 0.0,
     system: str | Callable[[dict[str, Any]], str] | None = None,
     search: bool = True,
+    read_only: bool = False,
+    owner: str | None = None,
     vault: str | None = None,
     key: Any = None,
     strict: bool = True,
@@ -127,6 +138,8 @@ def open_memory(
             before the provider's prompt cache lapses (270 s). What would not fit does not wait.
         system: the system prompt, or a function of the thread's state that gives it.
         search: whether messages are indexed for search; those of an encrypted memory never are.
+        read_only: for looking alone: nothing is made, and nothing written.
+        owner: whose threads alone can be reached (`memory.for_owner`); None is everybody's.
         vault: where the ledger of erasures lies, and the wrapped keys: "sqlite:///vault.db" or a PostgreSQL database of
             its own (docs/encryption.md). A database that was opened with one is opened with it ever after, and what was
             erased and is there again, in a backup that was restored, is erased again first. Given by NOVELO_VAULT too.
@@ -143,8 +156,9 @@ def open_memory(
             due every few minutes, else `novelo worker` or `memory.purge()`), backup_days (how many days backups and
             logs are kept: receipts of removals say it), actor (who removes, for the audit; no person's name).
     """
-    return Memory(
-        connect(url, search=search, vault=vault, key=key, strict=strict, clear_documents=clear_documents),
+    safe = {"vault": vault, "key": key, "strict": strict, "clear_documents": clear_documents}
+    whole = Memory(
+        connect(url, search=search, read_only=read_only, **safe),
         policy=policy,
         counter=counter,
         on_busy=on_busy,
@@ -156,8 +170,10 @@ def open_memory(
         idle_s=idle_s,
         as_model=as_model,
         as_embedder=as_embedder,
+        keeper=KEEPER,
         **more,
     )
+    return whole if owner is None else OwnersMemory(whole, owner, alone=True)
 
 
 def as_model(given: Any) -> Any:

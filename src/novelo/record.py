@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from novelo.compaction import Progress, undone
@@ -256,7 +256,8 @@ class Record(Removal):
             UnknownEntry: one of them is not there.
         """
         thread = self._row()
-        given = [ids] if isinstance(ids, (int, str, StoredEntry)) else list(ids)
+        many = isinstance(ids, Iterable) and not isinstance(ids, (str, bytes))
+        given = list(ids) if many else [ids]
         named = [i for i in given if isinstance(i, str) and not re.fullmatch(r"#\d{1,12}", i)]
         found = self.memory.store.find(thread, named) if named else {}
         out = []
@@ -273,7 +274,7 @@ class Record(Removal):
                 )
             else:
                 position = one
-            if position is None or not 0 <= position < thread.head:
+            if not isinstance(position, int) or not 0 <= position < thread.head:
                 raise UnknownEntry(f"no entry {one!r} in a thread of {thread.head}", id=one)
             out.append(position)
         return out

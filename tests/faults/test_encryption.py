@@ -36,7 +36,6 @@ READERS = {
     "work.spec": ("all_work", ()),
     "work.error": ("all_work", ()),
     "vectors.vector": ("vectors", ("letters", 0, 99)),
-    "checkpoints.metadata": ("all_of_thread", ()),
     "checkpoints.body": ("all_of_thread", ()),
     "checkpoint_writes.body": ("all_written", ()),
     "checkpoint_values.body": ("all_values", ()),

@@ -12,7 +12,20 @@ from typing import Annotated
 
 import typer
 
-from novelo.cli import chat, compaction, compare, documents, files, keys, purge, show, usage
+from novelo.cli import (
+    chat,
+    compaction,
+    compare,
+    doctor,
+    documents,
+    files,
+    keys,
+    moving,
+    purge,
+    servers,
+    show,
+    usage,
+)
 from novelo.cli.common import FAILED, MISUSED, default_database, say
 from novelo.errors import InvalidSpec, NoveloError
 
@@ -37,8 +50,15 @@ app.command()(files.delete)
 for removing in (purge.purge, purge.erase, purge.hold, purge.release, purge.audit):
     app.command()(removing)
 app.command()(documents.ingest)
+app.command()(moving.backup)
+app.command()(moving.copy)
+app.command()(doctor.doctor)
+app.command()(doctor.mend)
 app.add_typer(documents.docs, name="docs")
 app.add_typer(keys.keys, name="keys")
+app.command()(servers.distribute)
+app.command()(servers.partition)
+app.command()(servers.grants)
 
 
 @app.command()

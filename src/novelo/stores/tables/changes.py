@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any
@@ -26,7 +26,7 @@ from novelo.stores.rules import (
 )
 from novelo.stores.tables.audited import Audited, act
 from novelo.stores.tables.checkpoint_rows import forget
-from novelo.stores.tables.connection import Connection
+from novelo.stores.tables.connection import Connection, Row
 from novelo.stores.tables.facts import thread_row
 from novelo.stores.tables.masking import mask_thread
 from novelo.stores.tables.rows import Facts, from_row, seal, sealed, to_row, unsealed
@@ -43,9 +43,9 @@ class Changes(Audited):
     """The changing half of a store over tables."""
 
     def _ensure(
-        self, db: Connection, key: bytes, names: tuple[str, str], now: float
+        self, db: Connection, key: bytes, names: tuple[str, str], now: float, there: Iterator[Row] | None = None
     ) -> tuple[ThreadRow, dict[str, Any], float]:
-        found = self.known(db, key)
+        found = self.known(db, key, there)
         if found is None or found[0].status == "erased":
             if found is not None:
                 self._clear(db, key)

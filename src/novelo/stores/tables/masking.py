@@ -14,17 +14,10 @@ import msgspec
 
 from novelo.masking import Mask, Unreadable, masked, masked_json, masked_msgpack, says
 from novelo.stores.base import NewEntry
-from novelo.stores.checkpoints import GONE, Cut, Inline, Ref, hash_of
+from novelo.stores.checkpoints import GONE, Cut, Inline, Ref, Written, hash_of
 from novelo.stores.masks import masked_draft, masked_manifest, masked_summary
-from novelo.stores.tables.checkpoint_rows import (
-    ENCODE,
-    body_of,
-    put_checkpoint,
-    put_written,
-    read_checkpoint,
-    read_written,
-    written_body,
-)
+from novelo.stores.tables.checkpoint_packing import ENCODE, body_of, written_body
+from novelo.stores.tables.checkpoint_rows import put_checkpoint, put_written, read_checkpoint, read_written
 from novelo.stores.tables.connection import Connection
 from novelo.stores.tables.facts import thread_row
 from novelo.stores.tables.rows import Facts, sealed, unsealed, verify
@@ -121,8 +114,12 @@ def _mask_checkpoints(db: Connection, key: bytes, mask: Mask, counts: Counter[st
         at = read_checkpoint(key, row)
         refs = {channel: _ref(key, ref, mask, counts) for channel, ref in at.values.items()}
         metadata, skeleton = _metadata(at.metadata, mask), _skeleton(at.skeleton, mask)
-        if (refs, metadata, skeleton) != (at.values, at.metadata, at.skeleton):
-            put_checkpoint(db, key, *row[:8], metadata, body_of(skeleton, refs))
+        before = [
+            Written(one.task, one.path, [(i, channel, _ref(key, ref, mask, counts)) for i, channel, ref in one.items])
+            for one in at.before
+        ]
+        if (refs, metadata, skeleton, before) != (at.values, at.metadata, at.skeleton, list(at.before)):
+            put_checkpoint(db, key, *row[:8], body_of(skeleton, metadata, refs, before))
             counts["checkpoints"] += 1
     for row in list(db.run("all_written", (key,))):
         wrote = read_written(key, row[0], row[1], row[2:])

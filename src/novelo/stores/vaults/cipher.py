@@ -16,7 +16,6 @@ import msgspec
 
 from novelo.errors import InvalidSpec, StorageCorrupt, ThreadErased, Undecipherable
 from novelo.stores.tables.connection import Row
-from novelo.stores.tables.filters import holds
 from novelo.stores.tables.rows import Facts, over, unsealed, verify
 from novelo.stores.vaults.base import Erased, Vault
 from novelo.stores.vaults.ciphers import MARK, TEXT_MARK, ThreadKey, bytes_of, version_of
@@ -24,7 +23,6 @@ from novelo.stores.vaults.columns import (
     BYTES,
     CLEAR,
     DOCUMENTS,
-    FILTERED,
     FREE,
     NAME,
     QUOTING,
@@ -37,6 +35,7 @@ from novelo.stores.vaults.guard import GuardedConnection, GuardedDatabase
 from novelo.stores.vaults.keyring import Keyring
 
 OWNER, THREAD_ID, EPOCH, STATUS, TITLE, TAGS, METADATA, STATE = 1, 2, 7, 12, 13, 14, 15, 16  # of a thread's row
+LOOKING = ("turn_by_key", "position_of_id", "positions_of_id", "value_by_hash")  # nothing is found of no thread
 FENCED = ("append", "keep_draft")  # behind the thread's epoch, in a transaction that reads no row of it
 NAMED = "-"  # in place of a thread's id: there is one
 _PACK = msgspec.msgpack.Encoder().encode
@@ -60,9 +59,12 @@ class Cipher(GuardedConnection):
             if name in FENCED:
                 self._recall(args[0])
             if rule.takes or rule.owner is not None:
-                args = self._hidden(rule, args)
-            if name in FILTERED:
-                return self._filtered(name, rule, args)
+                try:
+                    args = self._hidden(rule, args)
+                except ThreadErased:
+                    if name in LOOKING:
+                        return iter(())
+                    raise
             rows: Iterator[Row] = self._inner.run(name, args)
             return map(self._revealing(rule, args), rows) if rule.gives or rule.names else rows
         if name in FREE or name in DOCUMENTS or (name in CLEAR and self._guard.documents):
@@ -343,6 +345,32 @@ class Cipher(GuardedConnection):
             self.run("put_vector", (to, model, position, plain))
         return self._inner.run("drop_vectors", (thread, start, stop))  # type: ignore[no-any-return]
 
+    # ------------------------------------------------------------------------------------------ compare and set
+    def _shorten(self, name: str, args: Sequence[Any]) -> Iterator[Row]:
+        """A checkpoint's body in place of another: they are compared by what they say, as no cipher comes twice."""
+        thread, ns, number, body, former = args
+        stored = next(iter(self._inner.run("by_number", (thread, ns, number))), None)
+        return self._in_place_of(name, _BODY, stored, (thread, ns, number), body, former)
+
+    def _shorten_write(self, name: str, args: Sequence[Any]) -> Iterator[Row]:
+        """The same of what a task wrote."""
+        thread, ns, number, task, path, body, former, _ = args
+        found = next(iter(self._inner.run("written_by", (thread, ns, number, task))), None)
+        stored = None if found is None else (*found[:2], None, None, None, None, None, None, found[2])
+        return self._in_place_of(name, _WROTE, stored, (thread, ns, number, task, path), body, former)
+
+    def _in_place_of(
+        self, name: str, column: Column, stored: Row | None, at: tuple[Any, ...], body: bytes, former: bytes
+    ) -> Iterator[Row]:
+        if stored is None:
+            return iter(())
+        place = [at[i] for i in column.place]
+        if self._reveal(at[0], column, stored[8], place) != former:
+            return iter(())
+        hidden = self._hide(self._key(at[0]), column, body, place)
+        seal = () if column is _BODY else (over("checkpoint writes", *at, hidden),)
+        return self._inner.run(name, (*at, hidden, stored[8], *seal))  # type: ignore[no-any-return]
+
     # ------------------------------------------------------------------------------------------ looking inside
     def _quoting(self, name: str, args: Sequence[Any]) -> Iterator[Row]:
         """Rows whose hidden bytes hold one of some signs."""
@@ -353,25 +381,16 @@ class Cipher(GuardedConnection):
         rows = map(self._revealing(rule, args), list(self._inner.run(statement, args)))
         return (tuple(row[i] for i in given) for row in rows if row[at] and any(sign in row[at] for sign in wanted))
 
-    def _filtered(self, name: str, rule: Rule, args: Sequence[Any]) -> Iterator[Row]:
-        """Checkpoints whose hidden metadata holds some values; a limit counts those alone."""
-        place = FILTERED[name]
-        wanted = msgspec.json.decode(args[place])
-        values = list(args)
-        values[place] = "[]"
-        if wanted:
-            values[place + 1] = -1
-        rows = map(self._revealing(rule, values), self._inner.run(name, values))
-        if not wanted:
-            return rows
-        return _first((row for row in rows if all(holds(row[11], *one) for one in wanted)), args[place + 1])
 
-
+_BODY = Column(8, "checkpoints.body", BYTES, (1, 2))
+_WROTE = Column(8, "checkpoint_writes.body", BYTES, (1, 2, 3))
 _STATE, _VECTOR = Column(STATE, "threads.state"), Column(2, "vectors.vector")
 _BY_HAND: dict[str, Callable[[Cipher, str, Sequence[Any]], Iterator[Row]]] = {
     **dict.fromkeys(("thread", "ancestor"), Cipher._threads_rows),
     **dict.fromkeys(("tail", "range", "entry_at"), Cipher._entries),
     "standing": Cipher._standing,
+    "shorten": Cipher._shorten,
+    "shorten_write": Cipher._shorten_write,
     "new_thread": Cipher._new_thread,
     "fork": Cipher._fork,
     "set_facts": Cipher._set_facts,
@@ -389,13 +408,6 @@ def _version_in(row: Row, rule: Rule) -> int | None:
         if column.form == BYTES and isinstance(row[column.at], bytes) and row[column.at][:2] == MARK:
             return version_of(row[column.at], column.name, b"")
     return None
-
-
-def _first(rows: Iterator[Row], limit: int) -> Iterator[Row]:
-    for number, row in enumerate(rows):
-        if number == limit:
-            return
-        yield row
 
 
 def _seal(key: ThreadKey, about: tuple[Any, ...], body: bytes | None) -> bytes:

@@ -57,16 +57,13 @@ def _turn(at: int = 0) -> tuple[Column, ...]:
 
 
 def _checkpoint(at: int = 0) -> tuple[Column, ...]:
-    return (
-        Column(at + 8, "checkpoints.metadata", TEXT, (at + 0, at + 1, at + 2)),
-        Column(at + 9, "checkpoints.body", BYTES, (at + 0, at + 1)),
-    )
+    return (Column(at + 8, "checkpoints.body", BYTES, (at + 0, at + 1)),)
 
 
 _TURN = Rule(gives=_turn(), given=Seal("turn", 0, 8, 8))
-_CHECKPOINT = Rule(gives=_checkpoint(), given=Seal("checkpoint", 0, 10, 10))
+_CHECKPOINT = Rule(gives=_checkpoint(), given=Seal("checkpoint", 0, 9, 9))
 _LISTED = Rule(
-    gives=_checkpoint(3), thread=0, names=((1, "owner"), (2, "thread_id")), given=Seal("checkpoint", 3, 13, 13)
+    gives=_checkpoint(3), thread=0, names=((1, "owner"), (2, "thread_id")), given=Seal("checkpoint", 3, 12, 12)
 )
 _WRITTEN = Rule(
     gives=(Column(2, "checkpoint_writes.body", BYTES, (~1, ~2, 0)),), given=Seal("checkpoint writes", 0, 3, 3, (1, 2))
@@ -123,9 +120,11 @@ RULES: dict[str, Rule] = {
     "ask_work": Rule(takes=(Column(3, "work.spec", TEXT, (1,)),)),
     "due_work": _JOBS,
     "all_work": _JOBS,
+    "work_of": _JOBS,
     "work_again": Rule(takes=(Column(6, "work.error", TEXT, (1,)),)),
     # checkpoints
     "by_id": _CHECKPOINT,
+    "by_number": _CHECKPOINT,
     "newest": _CHECKPOINT,
     "below": _CHECKPOINT,
     "all_of_thread": _CHECKPOINT,
@@ -134,14 +133,7 @@ RULES: dict[str, Rule] = {
     "of_owner": _LISTED._replace(owner=0),
     "of_runs": Rule(owner=1),
     "lapsed": Rule(thread=0, names=((1, "owner"), (2, "thread_id"))),
-    "put": Rule(
-        takes=(
-            Column(9, "checkpoints.metadata", TEXT, (1, 2, 3)),
-            Column(10, "checkpoints.body", BYTES, (1, 2)),
-        ),
-        taken=Seal("checkpoint", 1, 11, 11),
-    ),
-    "shorten": Rule(takes=(Column(3, "checkpoints.body", BYTES, (1, 2)),)),
+    "put": Rule(takes=(Column(9, "checkpoints.body", BYTES, (1, 2)),), taken=Seal("checkpoint", 1, 10, 10)),
     "written": _WRITTEN,
     "written_by": _WRITTEN,
     "all_written": _ALL_WRITTEN,
@@ -150,9 +142,6 @@ RULES: dict[str, Rule] = {
     ),
     "write": Rule(
         takes=(Column(5, "checkpoint_writes.body", BYTES, (1, 2, 3)),), taken=Seal("checkpoint writes", 1, 6, 6)
-    ),
-    "shorten_write": Rule(
-        takes=(Column(5, "checkpoint_writes.body", BYTES, (1, 2, 3)),), taken=Seal("checkpoint writes", 1, 6, 7)
     ),
     "masked_value": Rule(
         takes=(Column(2, "checkpoint_values.hash", MARK), Column(4, "checkpoint_values.body", BYTES, (1, 2)))
@@ -172,16 +161,14 @@ RULES: dict[str, Rule] = {
 QUOTING: dict[str, tuple[str, Rule, tuple[int, ...], int, tuple[int, ...]]] = {
     "quoting": ("quoting", Rule(gives=(Column(1, "turns.manifest", BYTES, (0,)),)), (2, 3, 4), 1, (0, 1)),
     "quoting_values": ("all_values", _VALUE, (1,), 3, (0, 3)),
-    "quoting_checkpoints": ("all_of_thread", _CHECKPOINT, (1,), 9, tuple(range(11))),
     "quoting_writes": ("all_written", _ALL_WRITTEN, (1,), 4, tuple(range(6))),
 }
-# Likewise those that filter by metadata: where the filter and the limit stand.
-FILTERED = {"of_namespace": 4, "of_thread": 4, "of_owner": 4}
 # Read or written by methods of their own in `cipher.py`.
 BY_HAND = frozenset(
     """
     thread ancestor thread_locked threads threads_of_owner new_thread fork set_facts entry set_body entry_at tail range
-    move_turn set_turn move_vectors vectors_between erased standing
+    move_turn set_turn move_vectors vectors_between erased standing shorten
+    shorten_write
     """.split()  # noqa: SIM905
 )
 # They take and give keys, numbers, moments, states and counts only. The last lines are those of the search index, which
@@ -189,7 +176,7 @@ BY_HAND = frozenset(
 FREE = frozenset(
     """
     any_entry any_thread take reseal retake no_turn reaped add close_ranks reopen_turn interrupt_turn renew lock
-    hidden_between hidden_below hide_range show_range mark_hidden pins pin unpin mark_pinned sharing
+    hidden_between hidden_below hide_range show_range mark_hidden pins pin unpin mark_pinned sharing forks
     content_changed used embedded drop_vectors children cut_fork newest_summary use_summary drop_summaries claim_work
     renew_work work_done next_work left_over is_left_over any_left_over none_left_over vault_facts
     keep_vault_fact vault_seen see_vault next_wash
@@ -208,6 +195,6 @@ DOCUMENTS = frozenset(
     """
     all_matches chunk chunk_vectors chunks_of collection collection_locked collections drop_chunk_vectors drop_chunks
     drop_collection drop_source drop_vector frequency matches seal_chunk set_collection source sources unindex_chunk
-    vector_numbers without_vector words_of
+    next_chunk next_vector vector_numbers without_vector words_of
     """.split()  # noqa: SIM905
 )
