@@ -152,6 +152,9 @@ def filled(place):
             for n in range(3):
                 said = [HumanMessage(f"{CANARY} im Graphen {n} " + "x" * 2000, id=f"{CANARY}-h{n}")]
                 agent.invoke({"messages": said}, {**where, "metadata": {"meta": CANARY}})
+            newest = saver.get_tuple(where).config
+            for task in ("one", "other"):
+                saver.put_writes(newest, [("__error__", f"{CANARY} falhou: {task}")], task)
         memory.work()
         for thread in threads:
             finish(memory, thread)

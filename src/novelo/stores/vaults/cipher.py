@@ -35,6 +35,7 @@ from novelo.stores.vaults.guard import GuardedConnection, GuardedDatabase
 from novelo.stores.vaults.keyring import Keyring
 
 OWNER, THREAD_ID, EPOCH, STATUS, TITLE, TAGS, METADATA, STATE = 1, 2, 7, 12, 13, 14, 15, 16  # of a thread's row
+LOOKING = ("turn_by_key", "position_of_id", "positions_of_id", "value_by_hash")  # nothing is found of no thread
 FENCED = ("append", "keep_draft")  # behind the thread's epoch, in a transaction that reads no row of it
 NAMED = "-"  # in place of a thread's id: there is one
 _PACK = msgspec.msgpack.Encoder().encode
@@ -58,7 +59,12 @@ class Cipher(GuardedConnection):
             if name in FENCED:
                 self._recall(args[0])
             if rule.takes or rule.owner is not None:
-                args = self._hidden(rule, args)
+                try:
+                    args = self._hidden(rule, args)
+                except ThreadErased:
+                    if name in LOOKING:
+                        return iter(())
+                    raise
             rows: Iterator[Row] = self._inner.run(name, args)
             return map(self._revealing(rule, args), rows) if rule.gives or rule.names else rows
         if name in FREE or name in DOCUMENTS or (name in CLEAR and self._guard.documents):
