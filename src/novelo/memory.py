@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -35,6 +35,7 @@ from novelo.limits import limits_of
 from novelo.meaning import KIND as EMBED
 from novelo.meaning import Meaning
 from novelo.messages import Message, encode
+from novelo.opening import Openings
 from novelo.record import Record
 from novelo.retrievers.base import Embedder
 from novelo.stores.base import Found, Hit, Job, Lease, NewEntry, Receipt, Store, ThreadRow
@@ -61,6 +62,8 @@ class Page(Found[ThreadRow]):
 
 class Memory(Accounts, Upkeep):
     """The threads of one store. Safe to use from several threads; close it at the end, or use it with `with`."""
+
+    restricted: ClassVar[Callable[[Memory, str], Memory]]  # `access.py` says how
 
     def __init__(
         self,
@@ -116,6 +119,7 @@ class Memory(Accounts, Upkeep):
         self.on_usage, self.on_compaction = _listeners(on_usage), _listeners(on_compaction)
         self._ceilings: dict[str | None, int] = {}
         self._corrections: dict[str | None, Correction] = {}
+        self.openings = Openings()
         self._live: weakref.WeakSet[LiveTurn] = weakref.WeakSet()
         self._stop = threading.Event()
         self._heart: threading.Thread | None = None
@@ -179,6 +183,10 @@ class Memory(Accounts, Upkeep):
             policy, system: instead of the memory's.
         """
         return Thread(self, owner, thread_id, policy, system)
+
+    def for_owner(self, owner: str) -> Memory:
+        """A memory of one owner's threads alone, over the same connections: any other owner is `AccessDenied` in it."""
+        return type(self).restricted(self, owner)
 
     def documents(self, name: str = "default", owner: str = "", *, embedder: Any = "auto") -> Documents:
         """The handle of a collection of documents; nothing is read or written yet.
@@ -369,6 +377,11 @@ class Memory(Accounts, Upkeep):
                 target=_beat, args=(weakref.ref(self), self._stop, self.lease_s / 3), daemon=True
             )
             self._heart.start()
+
+    def has_left(self, key: bytes, holder: str) -> bool:
+        """Whether an open turn of a thread is one that we began and that nobody here holds, nor is about to."""
+        mine = holder == self._holder and self.openings.alone(key)
+        return mine and not any(turn.thread.key == key for turn in list(self._live))
 
     def let_go(self, turn: LiveTurn) -> None:
         """A turn is over."""

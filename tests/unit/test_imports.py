@@ -31,7 +31,7 @@ LAYERS = {
         " _again _questions caching report replay words carrying recalling",
         "outside": "models prices retrievers stores",
         "shell": "memory thread record turn turn_asking source portable aio worker why accounts connect privacy compare"
-        " folding documents ingesting indexes answering meaning upkeep keeping moving doctor",
+        " folding documents ingesting indexes answering meaning upkeep keeping moving doctor opening access",
         "faces": "importers integrations cli server testing demo plots __main__",
         "front door": "__init__",
     }.items()
@@ -65,6 +65,7 @@ SEAMS = (
     "stores.documents",
     "stores.findings",
     "stores.raw",
+    "stores.owned",
     "stores.search",
 )
 # Third-party modules, and the files that may import them: named after the thing, or in the folder that exists for it.

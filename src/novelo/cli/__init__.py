@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from novelo.cli import chat, compaction, compare, doctor, documents, files, moving, show, usage
+from novelo.cli import chat, compaction, compare, doctor, documents, files, moving, servers, show, usage
 from novelo.cli.common import FAILED, MISUSED, default_database, say
 from novelo.errors import InvalidSpec, NoveloError
 
@@ -40,6 +40,9 @@ app.command()(moving.copy)
 app.command()(doctor.doctor)
 app.command()(doctor.mend)
 app.add_typer(documents.docs, name="docs")
+app.command()(servers.distribute)
+app.command()(servers.partition)
+app.command()(servers.grants)
 
 
 @app.command()

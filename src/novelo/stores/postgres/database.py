@@ -11,6 +11,7 @@ know, and the error says so: asking again with the same idempotency key settles 
 
 from __future__ import annotations
 
+import copy
 import os
 import re
 import select
@@ -26,14 +27,15 @@ from novelo.errors import InvalidSpec, MissingExtra, StorageReadOnly, StorageUna
 try:
     import psycopg
     import psycopg_pool
+    from psycopg import sql
 except ImportError as missing:
     raise MissingExtra("PostgreSQL needs psycopg: pip install 'novelo[postgres]'") from missing
 
-from novelo.stores.postgres.faults import Conflict, Lost, translated
+from novelo.stores.postgres.faults import UNSURE, Conflict, Lost, translated
 from novelo.stores.postgres.index import Index
 from novelo.stores.postgres.migrations import bring_up, current
 from novelo.stores.postgres.session import Session, adapt
-from novelo.stores.postgres.texts import checked_schema
+from novelo.stores.postgres.texts import checked_schema, escaped
 
 T = TypeVar("T")
 SCHEMA_NAME = "novelo"
@@ -45,6 +47,8 @@ LOOK_S = 5.0  # after so long a connection that lies idle is asked whether it is
 # given up after a minute.
 LINE = {"tcp_user_timeout": 60_000, "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 WHY_S = 2  # for a connection that is only to say why there is none
+RECONNECT_S = 1.0  # the longest time between two tries to reach a server that is away
+OWNER, OWNER_WORD = "novelo.owner", "novelo.owner_word"  # settings of a transaction: whose rows are meant
 OPTIONS = ("schema", "pool", "timeout", "lock_timeout")
 # A process that was stopped in the middle of a transaction holds its locks: the server ends it after a while.
 _WRITE = (
@@ -140,6 +144,7 @@ class Database:
         lock_ms = round(self.settings.lock_s * 1000)
         self._begin = _WRITE.format(lock_ms, 10 * lock_ms)
         self._mine = threading.local()
+        self._whose: list[str] = []
         self._process = os.getpid()
         self._closed = False
         with self._ours(), self._connected() as connection:
@@ -152,9 +157,8 @@ class Database:
             min_size=0,
             max_size=self.settings.pool,
             timeout=self.settings.timeout_s,
-            reconnect_timeout=self.settings.timeout_s,
+            reconnect_timeout=RECONNECT_S / 2,
             configure=_configured,
-            check=_check,
             open=True,
             name=f"novelo-{self.settings.schema}",
         )
@@ -162,6 +166,20 @@ class Database:
     def __repr__(self) -> str:
         """Where it is; never a password."""
         return f"Database({self.settings.place}, schema={self.settings.schema})"
+
+    def of(self, owner: str, word: str) -> Database:
+        """The same database over the same connections, for one owner: each transaction says so to the server.
+
+        Args:
+            word: how the owner's messages are marked in the search index.
+        """
+        made = copy.copy(self)
+        made._mine = threading.local()
+        made._whose = [
+            sql.SQL("SET LOCAL {} = {}").format(sql.SQL(name), sql.Literal(escaped(value))).as_string()
+            for name, value in ((OWNER, owner), (OWNER_WORD, word))
+        ]
+        return made
 
     def index(self, secret: bytes, on: bool) -> Index:
         """The search index."""
@@ -176,6 +194,10 @@ class Database:
             with self._ours():
                 yield held
             return
+        if self._whose:
+            with self.snapshot():
+                yield self._mine.session
+            return
         with self._lent() as connection, self._ours(connection):
             yield Session(connection, self.settings.schema, writing=False)
 
@@ -186,15 +208,22 @@ class Database:
             yield
             return
         with self._lent() as connection:
-            with self._ours():
-                connection.execute(_SNAPSHOT)
-            self._mine.session = Session(connection, self.settings.schema, writing=False)
+            read = False
             try:
-                yield
+                with connection.pipeline() as pipeline:
+                    for text in (_SNAPSHOT, *self._whose):
+                        connection.execute(text)
+                    self._mine.session = Session(connection, self.settings.schema, False, pipeline)
+                    with _drained(pipeline):
+                        yield
+                    read = True
+                    connection.execute("COMMIT")
+            except psycopg.Error as error:
+                if not read:  # else everything was read before the connection broke
+                    raise translated(error, self.settings, connection, False) from error
             finally:
                 self._mine.session = None
-                with suppress(psycopg.Error):
-                    connection.execute("COMMIT")
+                self._roll_back(connection)
 
     @contextmanager
     def writing(self) -> Iterator[Session]:
@@ -211,9 +240,16 @@ class Database:
             sent = False
             try:
                 connection.execute(self._begin)
-                yield Session(connection, self.settings.schema, writing=True)
-                sent = True
-                connection.execute("COMMIT")
+                with connection.pipeline() as pipeline:
+                    with _drained(pipeline):
+                        for text in self._whose:
+                            connection.execute(text)
+                        yield Session(connection, self.settings.schema, True, pipeline)
+                    sent = True  # what was not waited for goes to the server together with this
+                    connection._novelo_warned = False  # type: ignore[attr-defined]
+                    connection.execute("COMMIT")
+                if connection._novelo_warned:  # type: ignore[attr-defined]
+                    raise StorageUnavailable(UNSURE)
             except psycopg.Error as error:
                 self._roll_back(connection)
                 raise translated(error, self.settings, connection, sent) from error
@@ -232,16 +268,37 @@ class Database:
             raise StorageUnavailable("the database was opened before this process was forked: open it again here")
         if self._closed:
             raise StorageUnavailable("the memory is closed: open it again")
-        try:
-            connection = self._pool.getconn(self.settings.timeout_s)
-        except psycopg_pool.PoolTimeout as error:
-            raise self._why_none() from error
-        except psycopg_pool.PoolClosed as error:
-            raise StorageUnavailable("the memory is closed: open it again") from error
+        connection = self._taken()
         try:
             yield connection
         finally:
             self._pool.putconn(connection)
+
+    def _taken(self) -> psycopg.Connection[Any]:
+        """A connection of the pool that is alive; while the server is away it is asked for again and again.
+
+        The pool's own ways, to look at a connection and to reconnect, wait twice as long after each failure: they would
+        be late when the server is there again.
+        """
+        end = time.monotonic() + self.settings.timeout_s
+        while True:
+            left = end - time.monotonic()
+            try:
+                connection = self._pool.getconn(max(0.001, min(RECONNECT_S, left)))
+            except psycopg_pool.PoolTimeout as error:
+                if left <= RECONNECT_S:
+                    raise self._why_none() from error
+            except psycopg_pool.PoolClosed as error:
+                raise StorageUnavailable("the memory is closed: open it again") from error
+            else:
+                try:
+                    _check(connection)
+                    return connection
+                except BaseException as error:
+                    connection.close()
+                    self._pool.putconn(connection)
+                    if not isinstance(error, psycopg.Error):
+                        raise
 
     def _why_none(self) -> StorageUnavailable:
         """The pool gave no connection: because the server gives none, or because all of ours are lent out."""
@@ -287,9 +344,27 @@ class Database:
             self._pool.close(timeout=2.0)
 
 
+@contextmanager
+def _drained(pipeline: psycopg.Pipeline) -> Iterator[None]:
+    """An error ends what was sent so far, and stays the one that is told."""
+    try:
+        yield
+    except BaseException:
+        with suppress(psycopg.Error):
+            pipeline.sync()
+        raise
+
+
 def _configured(connection: psycopg.Connection[Any]) -> None:
     connection.cursor_factory = psycopg.RawCursor
+    connection.add_notice_handler(lambda told: _heard(connection, told))
     adapt(connection)
+
+
+def _heard(connection: psycopg.Connection[Any], told: psycopg.errors.Diagnostic) -> None:
+    """A COMMIT that is cancelled while it waits for a standby succeeds, with a warning: a failover may yet lose it."""
+    if told.severity_nonlocalized == "WARNING":
+        connection._novelo_warned = True  # type: ignore[attr-defined]
 
 
 def _check(connection: psycopg.Connection[Any]) -> None:

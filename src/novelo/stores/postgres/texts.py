@@ -38,11 +38,12 @@ LOCKED = {"thread": "thread_locked", "collection": "collection_locked"}  # in a 
 
 
 class Statement(NamedTuple):
-    """A statement with its schema, how many arguments it takes, and how they are made from those that are given."""
+    """A statement with its schema, how many arguments it takes, how they are made, and whether it gives rows."""
 
     text: str
     arguments: int
     adapted: Callable[[Any], Any] | None
+    gives: bool
 
 
 def checked_schema(name: str) -> str:
@@ -72,7 +73,8 @@ def texts(schema: str) -> tuple[dict[str, Statement], dict[str, Statement]]:
 
 
 def _statement(name: str, text: str) -> Statement:
-    return Statement(text, max(map(int, _ARGUMENT.findall(text)), default=0), _ADAPTED.get(name))
+    gives = text.startswith(("SELECT", "WITH")) or "RETURNING" in text
+    return Statement(text, max(map(int, _ARGUMENT.findall(text)), default=0), _ADAPTED.get(name), gives)
 
 
 # ---------------------------------------------------------------------------------------------- words

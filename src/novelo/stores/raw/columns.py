@@ -79,7 +79,7 @@ THREAD = (
     _table("hidden", "thread", "start", "stop", "hidden"),
     _table("summaries", "thread", "version", "upto body"),
     _table("work", "thread", "kind", "due generation tries holder lease_until spec error"),
-    _table("checkpoints", "thread", "ns number", "id parent start stop run expires metadata body", "checkpoint"),
+    _table("checkpoints", "thread", "ns number", "id parent start stop run expires body", "checkpoint"),
     _table("checkpoint_writes", "thread", "ns number task", "path body", "checkpoint writes"),
     _table("checkpoint_values", "thread", "number", "hash type body entry", "checkpoint value"),
     _table("search", "thread", "position", "words"),
