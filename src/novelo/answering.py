@@ -20,7 +20,7 @@ import msgspec
 
 from novelo._again import chats, reminds, says_more
 from novelo.asking import Flow, ModelReply, ModelRequest, T
-from novelo.carrying import unread_first
+from novelo.carrying import found_nothing, unread_first
 from novelo.compaction import LANGUAGES
 from novelo.context import Retrieved
 from novelo.context.redact import Redact
@@ -82,6 +82,7 @@ class Options(msgspec.Struct, frozen=True):
     language: str | None = None
     prompt: str = ""
     weighted: bool = False
+    collection: str = ""
     ask: bool = True
     alone: Callable[[str], bool] | None = stands_alone
     on_query: Callable[[Retrieved], None] | None = None
@@ -117,7 +118,8 @@ def chosen(
     if own.get("limit", LIMIT) < 1:
         raise InvalidSpec(f"limit={own['limit']}: expected 1 or more")
     own.setdefault("ask", condenser is not None)
-    return Options(**own, weighted=isinstance(retriever, Documents), on_query=on_query, more=given)
+    ours = isinstance(retriever, Documents)
+    return Options(**own, weighted=ours, collection=retriever.name if ours else "", on_query=on_query, more=given)
 
 
 Steps = Generator[ModelRequest | Search | Answer, Any, Answered]
@@ -133,9 +135,13 @@ def answering(turn: LiveTurn, options: Options) -> Steps:
     asked = turn.question
     said = _masked(asked.text.strip(), policy)
     system, history = _history(turn, options, policy)
-    former = former_passages(turn) if says_more(said) or reminds(said) else []
+    again = says_more(said)
+    lost = again and found_nothing(history)  # what was not found cannot be explained, nor be what came before it
+    former = former_passages(turn) if not lost and (again or reminds(said)) else []
     condensed, retrieved, found = Condensed(said, said), Retrieved(decision="small talk"), list[Any]()
-    if former and says_more(said):
+    if lost:
+        retrieved = Retrieved(decision="nothing was found before")
+    elif former and again:
         retrieved = Retrieved(decision="the passages of the turn before")
     elif said and not chats(said):
         condensed, retrieved = yield from _condensed(turn, history, said, options)
@@ -145,10 +151,11 @@ def answering(turn: LiveTurn, options: Options) -> Steps:
     kept, rejected = supporting(evidence(said, found, former)[: options.limit], options.min_score)
     language = spoken(said, history, options.language)
     nothing = NOT_FOUND.get(language or "", NOT_FOUND["en"])
-    supported = bool(kept) or not retrieved.queries or speaks_of(said, history)
+    supported = not lost and (bool(kept) or not retrieved.queries or speaks_of(said, history))
     retrieved = msgspec.structs.replace(
-        retrieved, rejected=[_named(p) for p in rejected[:SHOWN_REJECTED]], least=options.min_score, answered=supported
-    )
+        retrieved, rejected=[_named(p) for p in rejected[:SHOWN_REJECTED]], least=options.min_score, answered=supported,
+        collection=options.collection,
+    )  # fmt: skip
     if options.on_query is not None:
         options.on_query(retrieved)
     named = LANGUAGES.get(language or "", "the language of the question")
@@ -161,8 +168,7 @@ def answering(turn: LiveTurn, options: Options) -> Steps:
         turn.messages(**sent)  # for the manifest
         turn.say(nothing)
         return Answered(nothing, False, context=turn.context, retrieved=retrieved)
-    kept = _fitting(turn, kept, sent)
-    message: Message = yield Answer({**sent, "passages": kept})
+    message = yield from _asked(kept, sent)
     context = turn.context
     kept = kept if context is None else context.manifest.passages
     used = sources(message.text, kept, nothing)
@@ -174,27 +180,11 @@ def _condensed(
 ) -> Generator[ModelRequest, ModelReply, tuple[Condensed, Retrieved]]:
     """What to search for, and how that came about."""
     flow = condense(
-        _leant_on(history), said, policy="buffer", counter=turn.thread.memory.counter,
-        alone=options.alone, ask=options.ask,
-    )  # fmt: skip
+        history, said, policy="buffer", counter=turn.thread.memory.counter, alone=options.alone, ask=options.ask
+    )
     made = yield from _metered(turn, flow)
     queries = list(made.weighted) if options.weighted else [(text, 1.0) for text in made.queries]
     return made, Retrieved(queries, made.decision)
-
-
-def _leant_on(history: list[Message]) -> list[Message]:
-    """What a follow-up may lean on: no greetings and their answers, no "explique melhor", no "I did not find this".
-
-    Their words would be searched for, and a question behind a greeting is a first one.
-    """
-    out: list[Message] = []
-    talk = False
-    for message in history:
-        talk = chats(message.text) if message.role == "user" else talk
-        again = message.role == "user" and says_more(message.text)
-        if not (talk or again or message.text.strip() in NOT_FOUND.values()):
-            out.append(message)
-    return out
 
 
 def _metered(turn: LiveTurn, flow: Flow[T]) -> Flow[T]:
@@ -228,15 +218,14 @@ def _history(turn: LiveTurn, options: Options, policy: Any) -> tuple[str, list[M
     return system, [m for m in said if m.text.strip()]
 
 
-def _fitting(turn: LiveTurn, passages: list[Passage], sent: dict[str, Any]) -> list[Passage]:
-    """As many passages, the best first, as a budget has room for."""
+def _asked(passages: list[Passage], sent: dict[str, Any]) -> Generator[Answer, Message, Message]:
+    """The model's answer, from as many passages, the best first, as a budget has room for."""
     for count in range(len(passages), 0, -1):
         try:
-            turn.thread.compose(**{**sent, "passages": passages[:count]}, state=turn.now_state())
-        except ContextTooSmall:
+            return (yield Answer({**sent, "passages": passages[:count]}))
+        except ContextTooSmall:  # nobody was asked; with fewer of them it may fit
             continue
-        return passages[:count]
-    return []
+    return (yield Answer({**sent, "passages": []}))
 
 
 def _masked(text: str, policy: Any) -> str:

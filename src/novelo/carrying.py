@@ -32,7 +32,7 @@ from novelo._again import chats, says_more
 from novelo._questions import leans, names
 from novelo.languages import language_of
 from novelo.messages import Message
-from novelo.passages import NOT_FOUND
+from novelo.passages import says_nothing
 from novelo.words import EMPTY, EMPTY_SIGNS, WORD, folded, is_cjk, stems
 
 Query = tuple[str, float]
@@ -70,13 +70,14 @@ def carried(history: Sequence[Message], question: str) -> Carried:
     """What to search for, so that a follow-up finds what it would find with its subject named.
 
     Args:
-        history: n messages before the question, oldest first; users' and assistants' texts are read.
+        history: n messages before the question, oldest first; users' and assistants' texts are read. What names no
+            subject is to be left out before (`leant_on`).
         question: the user's words.
     """
     few = len(dict.fromkeys(_words(question[:READ]))) <= FEW
     share = LEANING if few and leans(question) else NAMING if not few and not leans(question) else 1.0
-    asked = [m.text[:READ] for m in history if m.role == "user" and _names_something(m.text)][::-1]
-    told = [_said(m.text[:READ]) for m in history if m.role == "assistant" and _tells(m.text)][: -REPLIES - 1 : -1]
+    asked = [m.text[:READ] for m in history if m.role == "user" and m.text.strip()][::-1]
+    told = [_said(m.text[:READ]) for m in history if m.role == "assistant" and m.text.strip()][: -REPLIES - 1 : -1]
     out = [(question, 1.0)]
     for back, text in enumerate(asked):
         first = back == len(asked) - 1
@@ -88,6 +89,34 @@ def carried(history: Sequence[Message], question: str) -> Carried:
         out.append((" ".join(names(text)), NAMES * REPLY_FADES**back))
     queries = tuple((text, round(weight * share, 4)) for text, weight in out[1:] if text)
     return Carried((out[0], *queries), _readable(question, asked, told))
+
+
+def leant_on(history: Sequence[Message]) -> list[Message]:
+    """What a follow-up may lean on: no greetings and their answers, no "explique melhor", no "I did not find this".
+
+    Their words would be searched for, and a question behind a greeting is a first one.
+    """
+    out: list[Message] = []
+    talk = False
+    for message in history:
+        talk = chats(message.text) if message.role == "user" else talk
+        again = message.role == "user" and says_more(message.text)
+        if not (talk or again or says_nothing(message.text)):
+            out.append(message)
+    return out
+
+
+def found_nothing(history: Sequence[Message]) -> bool:
+    """Whether the newest answer is that nothing was found, greetings and their answers passed over.
+
+    "por quê?" and "e o segundo?" behind it ask about nothing that was told: passages of older answers are not meant.
+    """
+    answer, talk = "", False
+    for message in history:
+        talk = chats(message.text) if message.role == "user" else talk
+        if message.role == "assistant" and message.text.strip() and not talk:
+            answer = message.text
+    return says_nothing(answer)
 
 
 def rewritten_queries(standalone: str, kept: Carried) -> tuple[Query, ...]:
@@ -142,16 +171,6 @@ def unread_first(passages: Iterable[P], history: Sequence[Message], limit: int |
     if limit is None or not any(one is two for one in read for two in passages[:limit]):
         return [*new, *read][:limit]
     return [*new[: max(1, limit - 1)], *read][:limit]
-
-
-def _names_something(text: str) -> bool:
-    """Whether a user's message has a subject: "Oi!" is no first question, and "explique melhor" asks about none."""
-    return bool(text.strip()) and not chats(text) and not says_more(text)
-
-
-def _tells(text: str) -> bool:
-    """Whether a reply tells something; that nothing was found speaks of nothing but documents."""
-    return bool(text.strip()) and text.strip() not in NOT_FOUND.values()
 
 
 _CITED = re.compile(r"[\[【]\d{1,3}(?:\s*,\s*\d{1,3})*[\]】]")

@@ -16,7 +16,8 @@ import math
 import os
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from hashlib import blake2b
 from heapq import nlargest
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,7 @@ from novelo.retrievers.chunks import Chunk
 from novelo.retrievers.files import MAX_BYTES, walk
 from novelo.retrievers.readers import Document, section_of
 from novelo.retrievers.support import ENOUGH, own_words
-from novelo.stores.documents import SCORED, Collection, Source, StoredChunk, check_model
+from novelo.stores.documents import MATCHES, SCORED, Collection, Matches, Source, StoredChunk, check_model
 from novelo.words import query_stems
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ ASKED = 4000  # characters of a question that are searched for
 ASKED_WORDS = 64  # different words of it
 FOUND_MOST = 1000
 
+Found = list[tuple[int, dict[str, Any]]]  # numbers of chunks with their scores, the best first
 Queries = str | Sequence[str] | Sequence[tuple[str, float]]
 
 
@@ -269,38 +271,43 @@ class Documents:
         known = dict(zip((tuple(stems) for stems, _ in words), matches.frequencies, strict=False))
         own = own_words(asked, known, row.chunks)
         matrix: Matrix | None = None
-        found: builtins.list[tuple[int, dict[str, Any]]]
+        ranked: Callable[[int], Found]
         if vectors is not None:
             assert self.embedder is not None
             check_model(row, self.embedder.name, vectors.shape[1])  # some know their size by their first vector only
             matrix = self.memory.indexes.matrix(self.store, row)
             weights = [weight for _, weight in asked]
-            most = max(2 * limit, SCORED)
-            ranked = matrix.search(vectors, weights, matches.scores, most, matches.rest, matches.share, row.chunks)
-            found = [(one.number, {"score": one.score, "keyword": one.keyword, "cosine": one.cosine}) for one in ranked]
+            ranked = partial(_by_both, matrix, vectors, weights, matches, row.chunks)
             strongest = vectors[[weight == max(weights) for weight in weights]]
         else:
-            best = nlargest(max(2 * limit, SCORED), matches.scores.items(), key=lambda one: (one[1], -one[0]))
-            found = [(number, {"score": score, "keyword": score}) for number, score in best]
+            ranked = partial(_by_words, matches)
+        most = max(2 * limit, SCORED)
+        found = ranked(most)
         out = self._distinct(found, limit)
+        if len(out) < limit and len(found) >= SCORED:  # hundreds of equal passages crowd the others out
+            if vectors is None:
+                ranked = partial(_by_words, self.store.find(self.key, words, rest=True))
+            out = self._distinct(ranked(MATCHES), limit)
         near = {} if matrix is None else matrix.cosines([number for number, _ in out], strongest)
         for number, passage in out:
             texts = (passage["text"], passage.get("title", ""), passage.get("section", ""))
             passage["support"] = own.support(texts, near.get(number))
         return [passage for _, passage in out]
 
-    def _distinct(self, found: Sequence[tuple[int, dict[str, Any]]], limit: int) -> builtins.list[tuple[int, Passage]]:
+    def _distinct(self, found: Found, limit: int) -> builtins.list[tuple[int, Passage]]:
         """The first passages of unlike texts, with the chunks' numbers.
 
         A text that several sources hold comes once, and takes no other one's place.
         """
         out: dict[str, tuple[int, Passage]] = {}
         stored: dict[int, StoredChunk] = {}
+        read = 0
         for place, (number, facts) in enumerate(found):
             if len(out) == limit:
                 break
-            if place % (2 * limit) == 0:
-                stored = self.store.chunks(self.key, [number for number, _ in found[place : place + 2 * limit]])
+            if place == read:
+                read += max(2 * limit, place)  # the more were equal, the more at once
+                stored = self.store.chunks(self.key, [number for number, _ in found[place:read]])
             if number in stored:
                 passage = _passage(stored[number]) | {name: value for name, value in facts.items() if value is not None}
                 out.setdefault(passage["text"], (number, passage))
@@ -318,6 +325,22 @@ class Documents:
                 f"the embedder failed ({type(error).__name__}): collection {self.name!r} is searched by its words alone"
             )
             return None
+
+
+# ------------------------------------------------------------------------------------------------ ranking
+def _by_both(
+    matrix: Matrix, vectors: Vectors, weights: Sequence[float], matches: Matches, chunks: int, most: int
+) -> Found:
+    """The best chunks by words and by meaning."""
+    ranked = matrix.search(vectors, weights, matches.scores, most, matches.rest, matches.share, chunks)
+    return [(one.number, {"score": one.score, "keyword": one.keyword, "cosine": one.cosine}) for one in ranked]
+
+
+def _by_words(matches: Matches, most: int) -> Found:
+    """The best chunks by words; those that were scored roughly, where there are any, among them."""
+    scores = {number: rough * matches.share for number, rough in matches.rest.items()} | matches.scores
+    best = nlargest(most, scores.items(), key=lambda one: (one[1], -one[0]))
+    return [(number, {"score": score, "keyword": score}) for number, score in best]
 
 
 # ------------------------------------------------------------------------------------------------ values

@@ -55,6 +55,17 @@ NOT_FOUND = {  # what is told where no passage supports an answer
 }
 
 
+_ENDS = ".!。！ \n"  # of a sentence
+
+
+def says_nothing(text: str) -> bool:
+    """Whether a text says no more than that nothing was found, in a language of ours."""
+    return text.strip(_ENDS) in _NOTHING
+
+
+_NOTHING = frozenset(text.strip(_ENDS) for text in NOT_FOUND.values())
+
+
 def passage_of(found: Any) -> Passage:
     """What a retriever found, as data that any store can keep.
 

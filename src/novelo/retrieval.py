@@ -25,7 +25,7 @@ from novelo import formats
 from novelo._again import chats, reminds, says_more
 from novelo._questions import asked_in, judged, stands_alone, terms
 from novelo.asking import Flow, ModelReply, ModelRequest
-from novelo.carrying import Carried, Query, carried, rewritten_queries
+from novelo.carrying import Carried, Query, carried, found_nothing, leant_on, rewritten_queries
 from novelo.compaction import LANGUAGES
 from novelo.context import Context, Retrieved, compose_source, parse
 from novelo.context.listing import ListSource
@@ -147,9 +147,10 @@ def condense(
 ) -> Flow[Condensed]:
     """The question so that it makes sense without the conversation.
 
-    Asks nothing on the first message, and nothing where `alone` says that the question makes sense as it is. Never
-    fails: where the model does, or gives something else than a question of the user's, the user's own words stay, and
-    what they lean on is carried over from the turns before.
+    Asks nothing on the first message, and nothing where `alone` says that the question makes sense as it is. Greetings,
+    "explique melhor" and our "I did not find this" are passed over, so that a question behind a greeting is a first
+    one. Never fails: where the model does, or gives something else than a question of the user's, the user's own words
+    stay, and what they lean on is carried over from the turns before.
 
     Args:
         history: n messages in any form, oldest first, without the question.
@@ -167,7 +168,7 @@ def condense(
     if len(said) > LONGEST:
         return Condensed(said, said[:LONGEST], decision="too long to be rewritten", weighted=((said[:LONGEST], 1.0),))
     seen = _seen_by(history, may_see)
-    told = [] if not said else _told(_context([*seen, asked], policy, counter, summary))
+    told = [] if not said else leant_on(_told(_context([*seen, asked], policy, counter, summary)))
     if not any(m.role in ("user", "assistant") for m in told):
         return Condensed(said, said, decision="first message", weighted=((said, 1.0),))
     if alone is not None and alone(said):
@@ -223,7 +224,7 @@ def answer(
     """The answer to the original question, from the history and the passages; passages go with this call only.
 
     Where nothing could support an answer (no passage, and the history speaks of something else) the model is not asked,
-    but for a greeting or thanks.
+    but for a greeting or thanks; nor for "por quê?" and the like behind an answer that nothing was found.
 
     Args:
         history: n messages in any form, oldest first, without the question.
@@ -244,11 +245,12 @@ def answer(
     asked = _question(question)
     said = asked.text.strip()
     seen = _seen_by(history, may_see)
-    given = masked(evidence(said, passages, former), parse(policy))
+    lost = says_more(said) and found_nothing(seen)
+    given = [] if lost else masked(evidence(said, passages, former), parse(policy))
     kept, _ = supporting(given, min_score)
     tongue = spoken(said, seen, language)
     nothing = NOT_FOUND.get(tongue or "", NOT_FOUND["en"])
-    if not kept and not chats(said) and not speaks_of(standalone or said, seen):
+    if not kept and not chats(said) and (lost or not speaks_of(standalone or said, seen)):
         return Answered(nothing, False)
     named = LANGUAGES.get(tongue or "", "the language of the question")
     told = (prompt or ANSWER).replace("{language}", named).replace("{nothing}", nothing)

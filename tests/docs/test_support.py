@@ -15,6 +15,7 @@ import pytest
 
 import novelo
 from novelo.cli.answers import opened
+from novelo.cli.phrases import said
 
 ROOT = Path(__file__).resolve().parents[2]
 FAQ = ROOT / "examples" / "faq"
@@ -109,7 +110,8 @@ def test_a_chat_over_a_folder(run, language):
     assert "\n  [1] " in first.stdout and SOURCE[language] in first.stdout
     asked = QUESTIONS[language].splitlines()
     assert asked[2] in first.stderr and "(× 0." in first.stderr  # the query, and what it leans on
-    assert "question: carried" in first.stdout and "support" in first.stdout
+    assert said("question: carried", language) in first.stdout
+    assert {"pt": "apoio", "zh": "支持度", "en": "support"}[language] in first.stdout
     second = run(*options, given=MORE[language])
     assert "0" in second.stderr.splitlines()[0] and "7" in second.stderr.splitlines()[0]
     assert SAID[language][0] in second.stdout and "never" not in second.stdout and "nunca" not in second.stdout
@@ -139,6 +141,32 @@ def test_a_chat_says_how_to_come_back(run, tmp_path):
     assert told == ["chat", "--thread", "t1", "--owner", "shop", "-d", "a b.db", "-C", "default"]
     again = run("-m", "novelo", *told, "--lang", "zh", given="/docs\n")
     assert again.returncode == 0 and "guia.md" in again.stdout
+
+
+def test_a_thread_remembers_its_documents(run, tmp_path):
+    """Brought back by its id alone, or by /resume, it answers from the collection of its newest answer."""
+    (tmp_path / "guia.md").write_text("# Guia\nO prazo da troca é de dez dias.\n", "utf-8")
+    chat, asked = ("-m", "novelo", "chat", "--lang", "pt"), "Qual é o prazo da troca?\n"
+    run(*chat, "--thread", "t1", "--docs", "guia.md", "-C", "guias", given=asked)
+    for again in (run(*chat, "--thread", "t1", given=asked), run(*chat, given="/resume t1\n" + asked)):
+        assert "dez dias" in again.stdout and "guia.md" in again.stdout and "-C guias" in again.stderr
+    assert "guia.md" not in run(*chat, "--thread", "t2", given=asked).stdout
+    assert "Fontes" not in run(*chat, "--thread", "t1", "-C", "", given=asked).stdout
+    with novelo.open(f"sqlite:///{tmp_path}/chat.db") as memory:
+        memory.documents("guias").erase()
+    gone = run(*chat, "--thread", "t1", given="/docs\n")
+    assert gone.returncode == 0 and "--docs" in gone.stderr
+
+
+def test_what_cannot_be_read_is_told_in_the_language(run, tmp_path):
+    """A reader's error stands in the chat's language."""
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.pdf").write_bytes(b"not a pdf")
+    (tmp_path / "docs" / "b.md").write_text("O prazo é de dez dias.", "utf-8")
+    (tmp_path / "docs" / "c.jsonl").write_text("[1", "utf-8")
+    for lang, words in (("pt", ("PDF danificado", "linha 1: não é")), ("zh", ("PDF 已损坏", "第 1 行:不是"))):
+        told = run("-m", "novelo", "chat", "--lang", lang, "--docs", "docs", given="").stderr
+        assert all(word in told for word in words), told
 
 
 def test_a_chat_makes_the_vectors_that_its_collection_lacks(tmp_path):

@@ -154,6 +154,16 @@ def test_numbered_words_hide_no_others(hand):
     assert hand.store.holding(hand.row, *kin("pedido9999"), 99, 9) == []
 
 
+def test_long_words_hide_no_others(hand):
+    """Thousands of names of letters alone that begin like a word stand before none of its other forms."""
+    letters = "abcdefghijklmno"
+    names = [f"reembol{a}{b}{c}chavedeacesso" for a in letters for b in letters for c in letters]
+    hand.add("meu reembolso", *(" ".join(names[k : k + 300]) for k in range(0, len(names), 300)), "os reembolsos")
+    for _ in range(8):
+        hand.add(*["nada"] * 8)  # nothing waits for the full-text index any more
+    assert sorted(hand.store.holding(hand.row, *kin("reembolsos"), 99, 9)) == [0, 13]
+
+
 def test_without_an_index_the_newest_messages_are_looked_through(tmp_path):
     """A store without the search index recalls too."""
     with novelo.open(f"sqlite:///{tmp_path}/chat.db", search=False) as memory:

@@ -120,6 +120,38 @@ def test_a_request_for_more_is_answered_from_the_former_passages(memory, request
     assert thread.manifest(3).retrieved.queries == []
 
 
+@pytest.mark.parametrize(
+    ("charged", "lost", "thanks", "why"),
+    [
+        (CHARGED, "Quem escreveu Hamlet?", "obrigada", "por quê?"),
+        ("I was charged twice. When do I get it back?", "Who wrote Hamlet?", "thanks", "why?"),
+        ("我被重复扣款了,退款要多久?", "《红楼梦》是谁写的?", "谢谢", "为什么?"),
+    ],
+)
+def test_behind_nothing_found_no_older_passages_come(memory, charged, lost, thanks, why):
+    """What asks about an answer that nothing was found is told the same again, without a search or a call."""
+    thread, shelf = memory.thread("t"), Shelf(DOUBLE)
+    answer(thread, charged, Offline(), shelf)
+    nothing = answer(thread, lost, Offline(), Shelf()).text
+    answer(thread, thanks, Offline(), shelf)
+    before = purposes(thread)
+    found = answer(thread, why, ScriptedModel([]), shelf)
+    assert (found.text, found.found, found.passages) == (nothing, False, ()) and purposes(thread) == before
+    assert found.retrieved.decision == "nothing was found before" and shelf.asked == [charged]
+    answer(thread, charged, Offline(), shelf)
+    assert answer(thread, why, Offline(), shelf).passages == (DOUBLE,)
+
+
+def test_an_answer_composes_twice(memory, monkeypatch):
+    """What was said before the question, and the call; only a budget without room for all passages costs more."""
+    thread, made = memory.thread("t"), []
+    answer(thread, CHARGED, Offline(), Shelf(DOUBLE))
+    compose = type(thread).compose
+    monkeypatch.setattr(type(thread), "compose", lambda self, *a, **k: made.append(1) or compose(self, *a, **k))
+    answer(thread, PIX, Offline(), Shelf(DOUBLE, PAUSE))
+    assert len(made) == 2
+
+
 def test_what_was_said_before_is_looked_at_first(memory):
     """A question for the former answer has the passage that it rested on first, then what the search finds."""
     thread = memory.thread("t")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import novelo
-from novelo.carrying import READ, REPLIES, WORDS, carried, rewritten_queries, telling, unread_first
+from novelo.carrying import READ, REPLIES, WORDS, carried, found_nothing, rewritten_queries, telling, unread_first
 from novelo.messages import Message
 from novelo.models.base import drive
 from novelo.models.offline import Offline
@@ -285,8 +285,21 @@ def test_what_names_nothing_is_not_carried():
         Message("user", "explique melhor"), Message("assistant", NOT_FOUND["pt"]), Message("user", "Muito obrigada!"),
     ]  # fmt: skip
     greeting = [Message("user", "Oi!"), Message("assistant", "")]
-    assert carried([*greeting, *talk, *idle], "E com Pix?") == carried(talk, "E com Pix?")
-    assert carried(greeting, "E com Pix?").queries == (("E com Pix?", 1.0),)
+    found = [drive(condense(said, "E com Pix?", ask=False), None) for said in ([*greeting, *talk, *idle], talk)]
+    assert found[0] == found[1] and found[0].weighted == carried(talk, "E com Pix?").queries
+    assert drive(condense(greeting, "E com Pix?"), None).decision == "first message"
+    model = ScriptedModel(["Como faço a devolução de um tênis com Pix?"])
+    drive(condense([*greeting, *talk, *idle], "E com Pix?"), model)
+    assert not any(word in str(model.requests[0].messages) for word in ("Oi!", "explique", "obrigada", "encontrei"))
+
+
+@pytest.mark.parametrize(("nothing", "thanks"), [("pt", "Obrigada!"), ("zh", "谢谢"), ("en", "thank you")])
+def test_the_newest_answer_may_be_that_nothing_was_found(nothing, thanks):
+    """Thanks and what they were answered are passed over; an answer that tells something ends it."""
+    lost = talk("Um navio?", "Sim.", "Uma baleia?", NOT_FOUND[nothing])
+    assert found_nothing(lost) and found_nothing([*lost, *talk(thanks, "De nada!")])
+    assert not found_nothing(lost[:2]) and not found_nothing([*lost, *talk("E um barco?", "Um.")])
+    assert not found_nothing([])
 
 
 @pytest.mark.parametrize(

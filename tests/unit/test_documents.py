@@ -243,6 +243,17 @@ def test_copies_take_no_other_passage_s_place(memory, meaning):
         assert len(found) == len(set(found)) == 3 and found[0] == "O pix cai na hora, na hora."
 
 
+def test_more_copies_than_are_scored_hide_nothing(memory, meaning):
+    """Of five hundred equal passages one is found, and behind it what they would crowd out, by words and by both."""
+    docs = memory.documents(embedder=meaning)
+    docs.add([{"text": "O pix cai na hora, na hora.", "source": f"{n}.md"} for n in range(500)], vectors="later")
+    docs.add([f"Depois de {n} dias, a hora do pix de número {n} passa na conta." for n in range(4)], vectors="later")
+    for keyword_only in (True, False):
+        found = texts(docs.search("pix na hora", 3, keyword_only))
+        assert len(found) == len(set(found)) == 3 and found[0] == "O pix cai na hora, na hora."
+        docs.embed()
+
+
 @pytest.mark.parametrize(
     "question", ["", "   ", "😀👍🎉", "?!", "de a o", "x" * 100_000, "pix " * 25_000, "\ud800", "भुगतान कैसे करें", "\0"]
 )

@@ -275,6 +275,13 @@ def test_a_request_for_more_is_answered_from_the_former_passages():
     assert drive(answer(CHARGED, PIX, [other], former=[PASSAGE]), ScriptedModel(["ok"])).passages == (other,)
 
 
+def test_behind_nothing_found_a_request_for_more_has_nothing_to_go_on():
+    """Neither older passages nor new ones answer "por quê?" there, and no model is asked."""
+    lost = [*CHARGED, {"role": "user", "content": "Quem?"}, {"role": "assistant", "content": NOT_FOUND["pt"]}]
+    found = drive(answer(lost, "Explique melhor", [PASSAGE], former=[PASSAGE]), ScriptedModel([]))
+    assert (found.text, found.found) == (NOT_FOUND["pt"], False)
+
+
 def test_an_answer_that_found_nothing_has_no_sources():
     """A model that says the sentence for nothing rests on no passage."""
     found = drive(answer(CHARGED, PIX, [PASSAGE]), ScriptedModel([NOT_FOUND["pt"]]))

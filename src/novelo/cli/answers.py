@@ -9,6 +9,7 @@ import novelo
 from novelo.cli.common import say
 from novelo.cli.documents import BAD, Telling, no_collection
 from novelo.cli.lines import put
+from novelo.cli.phrases import said
 from novelo.cli.words import decided, word
 from novelo.context import Retrieved
 from novelo.context.manifest import Manifest, searched
@@ -16,6 +17,7 @@ from novelo.documents import Documents
 from novelo.passages import place_of
 from novelo.retrieval import Answered
 
+LOOKED_BACK = 50  # turns in which the collection of a thread's answers is looked for
 SHOWN = 0.1  # weight of a query that is shown while the answer is awaited
 
 
@@ -36,7 +38,7 @@ def opened(memory: novelo.Memory, paths: Sequence[Path], collection: str, owner:
         counts = {name: len(getattr(done, name)) for name in ("added", "changed", "same", "removed")}
         say(word("read", lang, seconds=f"{done.seconds:.1f}", **counts))
         for name, what in list(done.bad.items())[:BAD]:
-            say(word("not_read", lang, path=name, what=what))
+            say(word("not_read", lang, path=name, what=said(what, lang)))
     row = docs.row
     if row is None and not paths:
         no_collection(memory, collection, owner)
@@ -46,6 +48,16 @@ def opened(memory: novelo.Memory, paths: Sequence[Path], collection: str, owner:
         if not paths:  # else they are made since the files were read
             memory.indexes.embed_behind(docs)
     return docs
+
+
+def remembered(memory: novelo.Memory, thread: novelo.Thread) -> str | None:
+    """The collection that a thread's newest answer from documents came from; None if there was none, or it is gone."""
+    for turn in thread.turns(LOOKED_BACK):
+        manifest = memory.unpack_manifest(turn.manifest)
+        name = manifest.retrieved.collection if manifest is not None and manifest.retrieved is not None else ""
+        if name:
+            return name if memory.documents(name, thread.owner).row is not None else None
+    return None
 
 
 def tell_query(retrieved: Retrieved, lang: str) -> None:

@@ -11,10 +11,11 @@ from typing import Annotated, Any
 import typer
 
 import novelo
-from novelo.cli.answers import last_searched, opened, print_sources, tell_query
+from novelo.cli.answers import last_searched, opened, print_sources, remembered, tell_query
 from novelo.cli.common import console, default_model, find_thread, open_database, say
 from novelo.cli.documents import print_passages
 from novelo.cli.lines import Lines, put
+from novelo.cli.phrases import said
 from novelo.cli.words import language, word
 from novelo.context import parse
 from novelo.context.spec import name_of
@@ -124,10 +125,9 @@ class Chat:
         from novelo.cli.grid import picture
 
         found = self.thread.context(question or None, policy=self.policy)
-        self.out.print(picture(found, self.out.width))
-        self.out.print(found.explain(), markup=False)
-        for line in last_searched(self.thread):
-            self.out.print(line, markup=False)
+        self.out.print(picture(found, self.out.width, self.lang))
+        for line in [*found.explain().splitlines(), *last_searched(self.thread)]:
+            self.out.print(said(line, self.lang), markup=False)
 
     def do_docs(self, words: str) -> None:
         """The documents of this chat, or what is found in them."""
@@ -215,6 +215,8 @@ class Chat:
     def _switch(self, thread: novelo.Thread) -> None:
         self.thread = thread
         self.tell("switched", thread=thread.thread_id, count=len(thread))
+        if self.docs is None and (name := remembered(self.memory, thread)) is not None:
+            self.docs = opened(self.memory, (), name, thread.owner, self.lang)
 
     def do_policy(self, spec: str) -> None:
         """Show or change how contexts are composed."""
@@ -287,7 +289,12 @@ def chat(
         list[Path] | None, typer.Option("--docs", help="Answer from these files and folders; may stand several times.")
     ] = None,
     collection: Annotated[
-        str | None, typer.Option("-C", "--collection", help="Answer from this collection; with --docs, put them there.")
+        str | None,
+        typer.Option(
+            "-C",
+            "--collection",
+            help="Answer from this collection; with --docs, put them there. A thread remembers its own; '' is none.",
+        ),
     ] = None,
     show_query: Annotated[bool, typer.Option("--show-query", help="Show what is searched for each question.")] = False,
 ) -> None:
@@ -313,6 +320,8 @@ def chat(
             thread_id = rows[0].thread_id if rows else None
         thread = memory.thread(thread_id or memory.new_id(), owner=owner)
         spoken = language(lang)
+        if not docs and collection is None:
+            collection = remembered(memory, thread)
         answers = opened(memory, docs or (), collection or "default", owner, spoken) if docs or collection else None
         session = Chat(
             memory, thread, asked, policy=chosen, lang=spoken, stream=not no_stream, name=name, docs=answers,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from novelo.cli.phrases import part
 from novelo.context import Context
 from novelo.context.summary import PLACE
 
@@ -57,8 +58,8 @@ def cells(context: Context) -> Iterator[str]:
         yield from (name for _ in range(number))
 
 
-def picture(context: Context, width: int = 80) -> RenderableType:
-    """The grid beside the table; below each other where there is no room."""
+def picture(context: Context, width: int = 80, lang: str = "en") -> RenderableType:
+    """The grid beside the table; below each other where there is no room. Names are in the language."""
     from rich.columns import Columns
     from rich.console import Group
     from rich.table import Table
@@ -71,11 +72,19 @@ def picture(context: Context, width: int = 80) -> RenderableType:
         grid.append("■" if name != "free" else "□", STYLES[name])
     table = Table(box=None, padding=(0, 1), show_edge=False)
     for column, right in (("", False), ("part", False), ("messages", True), ("tokens", True), ("", True)):
-        table.add_column(column, justify="right" if right else "left", no_wrap=True)
+        table.add_column(part(column, lang), justify="right" if right else "left", no_wrap=True)
     whole = context.tokens + room(context) or 1
     for name, (count, tokens) in categories(context).items():
-        table.add_row(Text("■", STYLES[name]), name, str(count or ""), str(tokens), f"{100 * tokens / whole:.0f} %")
+        table.add_row(
+            Text("■", STYLES[name]), part(name, lang), str(count or ""), str(tokens), f"{100 * tokens / whole:.0f} %"
+        )
     if room(context):
-        table.add_row(Text("□", STYLES["free"]), "free", "", str(room(context)), f"{100 * room(context) / whole:.0f} %")
-    table.add_row("", "sent", str(len(context)), str(context.tokens), "", style="bold")
+        table.add_row(
+            Text("□", STYLES["free"]),
+            part("free", lang),
+            "",
+            str(room(context)),
+            f"{100 * room(context) / whole:.0f} %",
+        )
+    table.add_row("", part("sent", lang), str(len(context)), str(context.tokens), "", style="bold")
     return Columns([grid, table], padding=(0, 3)) if width >= 70 else Group(grid, table)

@@ -130,6 +130,7 @@ DECISIONS = {
     "carried": {"pt": "buscada com o assunto das anteriores", "zh": "连同前文的主题一起检索"},
     "small talk": {"pt": "não é uma pergunta", "zh": "不是问题"},
     "the passages of the turn before": {"pt": "as passagens da resposta anterior", "zh": "沿用上一个回答的段落"},
+    "nothing was found before": {"pt": "a resposta anterior não achou nada", "zh": "上一个回答没有找到内容"},
     "too long to be rewritten": {"pt": "longa demais para ser reescrita", "zh": "太长,未改写"},
     "refused": {"pt": "reescrita recusada", "zh": "改写被拒绝"},
 }

@@ -23,6 +23,7 @@ class Retrieved(msgspec.Struct, frozen=True, omit_defaults=True):
         rejected: what was found and supports no answer: title, section, source and score, without the text.
         least: the score below which a passage supports nothing; None where none was asked for.
         answered: False where nothing supported an answer and no model was asked.
+        collection: the name of the collection that was searched; "" for another retriever.
     """
 
     queries: list[tuple[str, float]] = []
@@ -30,6 +31,7 @@ class Retrieved(msgspec.Struct, frozen=True, omit_defaults=True):
     rejected: list[dict[str, Any]] = []
     least: float | None = None
     answered: bool = True
+    collection: str = ""
 
 
 class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):

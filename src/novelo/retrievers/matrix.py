@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from novelo.retrievers.base import Vectors
-from novelo.retrievers.fusion import KEYWORD, VECTOR, fused
+from novelo.retrievers.fusion import VECTOR, fused
 from novelo.retrievers.vectors import Space, unpacked
 
 Numbers: TypeAlias = NDArray[np.int64]
@@ -120,7 +120,7 @@ class Matrix:
         mean = float(cosines.mean()) if len(cosines) else 0.0
         near = np.concatenate([cosines, np.full(len(bare), mean, np.float32)])
         have = min(1.0, len(self) / of) if of else 1.0
-        total = fused(words, near, (KEYWORD, VECTOR * have))
+        total = fused(words, near, VECTOR * have)
         best = (
             np.argpartition(-total, min(limit, len(total)) - 1)[:limit] if len(total) > limit else np.arange(len(total))
         )

@@ -7,8 +7,9 @@ passage, by the weight of its words (idf), and the cosine of the two vectors wit
     strength = coverage + 2 · cosine        (coverage alone where there is no vector)
     support  = strength / (2 · least)       0.5 and more is enough; 1 at most
 
-A follow-up is searched together with former turns. It is measured by its own words; but where the collection has at
-least half of these somewhere, what they are about was found by the former turns, and that is enough.
+A follow-up is searched together with former turns. It is measured by its own words; but where the collection has more
+than half of these somewhere, what they are about was found by the former turns, and that is enough. Of "Vocês vendem
+pneus?" a collection that says "não vendemos dados" has half: that is enough only where a passage nearly supports it.
 
 How the constants were chosen, and what comes of them on data not seen: `benchmarks/support.py`, docs/answers.md.
 """
@@ -25,7 +26,8 @@ ENOUGH = 0.5  # of support
 BY_WORDS = 0.30  # coverage that is enough where there is no vector
 BY_BOTH = 0.65  # strength that is enough
 COSINE = 2.0  # how much a cosine counts against the coverage
-KNOWN = 0.5  # of a follow-up's words that the collection has
+KNOWN = 0.5  # of a follow-up's words that the collection has: more, or so many and a strength that is nearly enough
+NEARLY = 0.8  # of that
 HALF_EMPTY = 0.3  # how much a pair of signs counts of which one is empty
 
 
@@ -48,7 +50,7 @@ class Own(msgspec.Struct, frozen=True):
         held = sum(weight for stems, weight in self.words if not there.isdisjoint(stems))
         coverage = held / whole if whole else 0.0
         strength, least = (coverage, BY_WORDS) if cosine is None else (coverage + COSINE * cosine, BY_BOTH)
-        if self.follows and self.known >= KNOWN:
+        if self.follows and (self.known > KNOWN or (self.known == KNOWN and strength >= NEARLY * least)):
             strength = max(strength, least)
         return round(min(1.0, max(0.0, strength / (2 * least))), 4)
 

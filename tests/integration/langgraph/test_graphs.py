@@ -18,6 +18,7 @@ from pydantic import Field
 
 from novelo.errors import InvalidMessage, InvalidSpec
 from novelo.integrations.langgraph import create_chat_graph, create_conversational_rag_graph
+from novelo.retrieval import NOT_FOUND
 from scripted_chat import chat, texts, thread
 
 DOCUMENTS = [
@@ -155,17 +156,36 @@ def test_a_request_for_more_uses_the_passages_of_the_turn_before():
 
 
 def test_greetings_and_thanks_are_answered_without_a_search():
-    """Small talk goes to the model as it is, for one call and without passages; those of the question before stay."""
+    """Small talk goes to the model as it is, for one call and without passages; those of the question before stay.
+
+    A question behind a greeting is a first one, and is not rewritten.
+    """
     asked = "Qual é o valor da cobrança devolvido?"
-    model, words = chat("Olá!", asked, "Em 5 dias [1].", "De nada!", "Primeiro [1]."), Words()
+    model, words = chat("Olá!", "Em 5 dias [1].", "De nada!", "Primeiro [1]."), Words()
     graph = create_conversational_rag_graph(model, words, checkpointer=InMemorySaver())
     assert say(graph, "Oi!")["messages"][-1].content == "Olá!" and words.asked == []
     found = say(graph, asked)["docs"]
+    assert words.asked == [asked]
     searched = len(words.asked)
     state = say(graph, "Muito obrigada!")
     assert (state["messages"][-1].content, state["docs"], len(words.asked)) == ("De nada!", found, searched)
     assert "> Cobrança" not in str(model.seen[-1])
     assert say(graph, "explique melhor")["docs"] == found
+
+
+@pytest.mark.parametrize(
+    ("language", "lost", "why"),
+    [("pt", "Quem pintou o Abaporu?", "por quê?"), ("en", "Who wrote it?", "why?"), ("zh", "是谁写的?", "为什么?")],
+)
+def test_behind_nothing_found_no_older_passages_come(language, lost, why):
+    """What asks about an answer that nothing was found is told the same: no call, no search, no older passages."""
+    nothing = NOT_FOUND[language]
+    model, shelf = chat("Em até 5 dias [1].", lost, nothing), Words()
+    graph = create_conversational_rag_graph(model, shelf, 4, InMemorySaver())
+    say(graph, "Qual é o prazo da cobrança?", lost)
+    asked = (len(model.seen), len(shelf.asked))
+    assert say(graph, why)["messages"][-1].text == nothing
+    assert (len(model.seen), len(shelf.asked)) == asked
 
 
 def test_nothing_found_is_said_in_the_users_language():

@@ -60,6 +60,23 @@ def test_a_follow_up_is_measured_by_its_own_words(docs):
     assert best(docs, [("E a distância até Saturno?", 1.0), former]) < ENOUGH
 
 
+@pytest.mark.parametrize(
+    ("question", "passage"),
+    [
+        ("Vocês vendem pneus?", "Eles não vendem dados."),
+        ("Do you sell tyres?", "We sell no data."),
+        ("付款 轮胎?", "付款的方式。"),
+    ],
+)
+def test_half_of_a_follow_ups_words_is_not_enough(question, passage):
+    """A word that the collection has somewhere carries no other subject; where it has them all the former turns do."""
+    asked, former = [(question, 1.0), ("o prazo do reembolso", 0.4)], ["O prazo do reembolso é de 5 dias."]
+    first, *others = map(tuple, query_stems(question))
+    half = own_words(asked, {first: 1}, 50)
+    assert half.known == 0.5 and half.support(former, None) < ENOUGH <= half.support([passage], None)
+    assert own_words(asked, dict.fromkeys([first, *others], 1), 50).support(former, None) >= ENOUGH
+
+
 def test_cosines_count_with_the_words():
     """The nearer the vectors, the fewer words must agree; support stays between 0 and 1."""
     own = own_words([("prazo do reembolso", 1.0)], {tuple(w): 1 for w in query_stems("prazo reembolso")}, 50)

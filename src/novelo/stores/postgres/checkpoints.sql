@@ -57,18 +57,19 @@ WITH RECURSIVE line (id, parent) AS (
 SELECT id FROM line;
 
 -- of_namespace --
--- Checkpoints of a namespace, newest first.
+-- Checkpoints of a namespace, newest first; a page.
 SELECT c.thread, t.owner, t.thread_id, c.ns, c.number, c.id, c.parent, c.start, c.stop, c.run, c.expires, c.body, true
 FROM checkpoints c JOIN threads t ON t.thread = c.thread
 WHERE c.thread = $1 AND c.ns = $2 AND ($3::bytea IS NULL OR c.id = $3) AND ($4::bytea IS NULL OR c.id < $4)
-ORDER BY c.number DESC LIMIT $5;
+  AND c.number < $5 ORDER BY c.number DESC LIMIT $6;
 
 -- of_thread --
 -- Checkpoints of a thread in all namespaces; likewise.
 SELECT c.thread, t.owner, t.thread_id, c.ns, c.number, c.id, c.parent, c.start, c.stop, c.run, c.expires, c.body, true
 FROM checkpoints c JOIN threads t ON t.thread = c.thread
 WHERE c.thread = $1 AND $2::text IS NULL AND ($3::bytea IS NULL OR c.id = $3) AND ($4::bytea IS NULL OR c.id < $4)
-ORDER BY c.id DESC LIMIT $5;
+  AND ($5::bytea IS NULL OR (c.id, c.ns, c.number) < ($5, $6::text, $7::bigint))
+ORDER BY c.id DESC, c.ns DESC, c.number DESC LIMIT $8;
 
 -- of_owner --
 -- Checkpoints of an owner, in one namespace or all; likewise.
@@ -76,7 +77,8 @@ SELECT c.thread, t.owner, t.thread_id, c.ns, c.number, c.id, c.parent, c.start, 
 FROM threads t JOIN checkpoints c ON c.thread = t.thread
 WHERE left(t.owner, 200) = left($1, 200) AND t.owner = $1 AND t.status <> 'erased' AND ($2::text IS NULL OR c.ns = $2) AND ($3::bytea IS NULL OR c.id = $3)
   AND ($4::bytea IS NULL OR c.id < $4)
-ORDER BY c.id DESC LIMIT $5;
+  AND ($5::bytea IS NULL OR (c.id, c.thread, c.ns, c.number) < ($5, $6::bytea, $7::text, $8::bigint))
+ORDER BY c.id DESC, c.thread DESC, c.ns DESC, c.number DESC LIMIT $9;
 
 -- all_of_thread --
 -- All checkpoints of a thread, oldest first.
@@ -183,12 +185,13 @@ SELECT 1 FROM checkpoints WHERE thread = $1 LIMIT 1;
 -- below --
 -- Checkpoints of a namespace below a number, newest first.
 SELECT ns, number, id, parent, start, stop, run, expires, body, true FROM checkpoints
-WHERE thread = $1 AND ns = $2 AND number < $3 ORDER BY number DESC;
+WHERE thread = $1 AND ns = $2 AND number < $3 AND number < $4 ORDER BY number DESC LIMIT $5;
 
 -- written_below --
 -- What was written at them.
 SELECT number, task, path, body, true FROM checkpoint_writes
-WHERE thread = $1 AND ns = $2 AND number < $3 ORDER BY number DESC;
+WHERE thread = $1 AND ns = $2 AND number < $3 AND number <= $4 AND (number, task) < ($4, $5::text)
+ORDER BY number DESC, task DESC LIMIT $6;
 
 -- quoting_writes --
 -- Writes that do.

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 _WORD = re.compile(r"[0-9a-z\u0080-\U0010ffff]+")
 SIGN = "\N{SECTION SIGN}"  # no letter or digit: `fold` never gives it
 LAST_SIGN = "\U0010ffff"
-MOST_LOOKED_AT, MOST_KIN = 2000, 50  # words that begin alike, and those of them that are the same word
+MOST_PASSED = 40_000  # words that begin alike
+LONGEST_ENDING = 10  # letters behind that beginning, of a word that may be the same
+MOST_LOOKED_AT, MOST_KIN = 2000, 50  # such words, and those of them that are the same
 POSITIONS = 1 << 20  # of a thread that can be found; so many rows are set aside for each
 FIRST = 1e6  # score of a message that waits: only where nothing can be written it is not taken in before
 WAITING = 64  # rows that wait for the full-text index, of all threads together
@@ -45,7 +47,7 @@ class Index:
         """A message, by its folded words."""
         if not self.on or not words or position >= POSITIONS:
             return
-        values = (f"{self._owner_word(owner)} {words}", key, position)
+        values = (f"{self.owner_word(owner)} {words}", key, position)
         db.run("index_entry", values)
         if not db.changes():
             number = next(iter(db.run("next_number")))[0]
@@ -97,7 +99,7 @@ class Index:
         """Thread, position and score of the messages that hold all the words, the best first."""
         if not all(_WORD.fullmatch(word) and storable(word) for word in words):
             return  # no words of a folded text
-        wanted = [*([] if owner is None else [self._owner_word(owner)]), *words]
+        wanted = [*([] if owner is None else [self.owner_word(owner)]), *words]
         rows = range(1 << 62) if key is None else _rows_of(db, key)
         for text, thread, position in db.run("waiting_between", (rows.start, rows.stop)):
             if set(wanted) <= set(text.split()):
@@ -109,12 +111,13 @@ class Index:
     def kin(self, db: Session, start: str, same: Callable[[str], bool]) -> list[str]:
         """The words of the index, of whatever thread, that begin so and pass a test; at most `MOST_KIN`.
 
-        One with a number or a sign in it is itself alone ("pedido4711"); so the thousands of such words that begin
-        alike do not stand before the others.
+        One with a number or a sign in it is itself alone ("pedido4711"), and one that is much longer is no other form
+        of the word; so the thousands of such words that begin alike do not stand before the others.
         """
         if not start.isalpha():
             return [start] if same(start) else []
-        found = (row[0] for row in db.run("index_words", (start, start + LAST_SIGN)))
+        rows = islice(db.run("index_words", (start, start + LAST_SIGN)), MOST_PASSED)
+        found = (word for (word,) in rows if len(word) <= len(start) + LONGEST_ENDING)
         return list(islice(filter(same, islice(found, MOST_LOOKED_AT)), MOST_KIN))
 
     def positions(
@@ -133,7 +136,8 @@ class Index:
             out += [row[0] - rows.start for row in found]
         return out
 
-    def _owner_word(self, owner: str) -> str:
+    def owner_word(self, owner: str) -> str:
+        """The word that says whose a message is; no message holds it."""
         return f"{SIGN}o{blake2b(owner.encode(), key=self._secret, digest_size=8).hexdigest()}"
 
 

@@ -23,6 +23,7 @@ from novelo.stores.checkpoints import (
     runs_of,
     unrolled,
 )
+from novelo.stores.rules import storable
 from novelo.stores.tables.checkpoint_packing import coded
 from novelo.stores.tables.checkpoint_rows import read_checkpoint, read_written
 from novelo.stores.tables.connection import Connection
@@ -43,6 +44,8 @@ class CheckpointReading:
 
     def get(self, key: bytes, ns: str, checkpoint: str | None) -> Checkpoint | None:
         """A checkpoint by its id, or the newest of a namespace."""
+        if not storable(ns) or not storable(checkpoint or ""):
+            return None
         with self.database.reading() as db:
             if checkpoint is None:
                 row = next(iter(db.run("newest", (key, ns))), None)
@@ -198,6 +201,8 @@ class CheckpointReading:
         limit: int | None,
     ) -> list[Checkpoint]:
         """Checkpoints, newest first."""
+        if not all(storable(text) for text in (owner, ns, checkpoint, before) if text is not None):
+            return []
         most = -1 if limit is None else limit
         more = (*(None if name is None else coded(name) for name in (checkpoint, before)), -1 if filter else most)
         out: list[Checkpoint] = []
