@@ -1,12 +1,13 @@
 # Every target does its own set-up: make test and make demo work on a machine that has make, bash and Python 3.11.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint faults bench constraints format clean
+.PHONY: help demo test lint faults faults-long bench constraints format clean
 
 PY := .venv/bin/python
 # Made again whenever what describes the environment changes; it lies in .venv, so that removing .venv is enough.
 STAMP := .venv/.set-up
 PYTEST_ARGS ?=
+FAULTS ?=
 TYPED := src/novelo $(wildcard tests/typing)
 
 # The stamp holds the folder it was made in: an environment that was copied along would import the other folder's novelo.
@@ -15,7 +16,7 @@ ifneq ($(shell cat $(STAMP) 2>/dev/null),$(CURDIR))
 endif
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(STAMP): pyproject.toml constraints.txt scripts/setup.sh
 	@scripts/setup.sh
@@ -35,12 +36,11 @@ format: $(STAMP) ## Put the files into their format and apply the safe fixes
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
 
-faults: $(STAMP) ## Run the fault tests in their long form: kills, power cuts, full disks
-ifneq ($(wildcard tests/faults),)
-	NOVELO_TEST_LONG=1 $(PY) -m pytest tests/faults $(PYTEST_ARGS)
-else
-	@echo "there are no fault tests yet"
-endif
+faults: $(STAMP) ## Show the fault tests against their demands, in at most ten minutes (FAULTS='--only T5,T7')
+	$(PY) benchmarks/faults/run.py --minutes 10 $(FAULTS)
+
+faults-long: $(STAMP) ## The same with the demands' full numbers: two hours
+	$(PY) benchmarks/faults/run.py --long $(FAULTS)
 
 bench: $(STAMP) ## List the benchmarks and how to run each
 	@$(PY) scripts/list_benchmarks.py

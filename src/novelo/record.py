@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -251,7 +251,8 @@ class Record:
             UnknownEntry: one of them is not there.
         """
         thread = self._row()
-        given = [ids] if isinstance(ids, (int, str, StoredEntry)) else list(ids)
+        many = isinstance(ids, Iterable) and not isinstance(ids, (str, bytes))
+        given = list(ids) if many else [ids]
         named = [i for i in given if isinstance(i, str) and not re.fullmatch(r"#\d{1,12}", i)]
         found = self.memory.store.find(thread, named) if named else {}
         out = []
@@ -268,7 +269,7 @@ class Record:
                 )
             else:
                 position = one
-            if position is None or not 0 <= position < thread.head:
+            if not isinstance(position, int) or not 0 <= position < thread.head:
                 raise UnknownEntry(f"no entry {one!r} in a thread of {thread.head}", id=one)
             out.append(position)
         return out

@@ -16,6 +16,7 @@ from novelo.context.spec import bounded, stages_of
 from novelo.errors import ContextTooSmall, InvalidSpec, ThreadBusy, ThreadErased, TurnClosed, UnknownEntry
 from novelo.meaning import source_of, work_for
 from novelo.messages import Message
+from novelo.opening import open_turn
 from novelo.passages import Passage, passage_of, passages_text
 from novelo.protocol import dialect
 from novelo.record import Record
@@ -113,17 +114,7 @@ class Thread(Record):
     def try_begin(self, turn: LiveTurn, mode: str) -> Begun | Busy:
         """One try to open the turn."""
         self.memory.within_limits(self)
-        lease = self.memory.lease()
-        if turn._resumed is not None:
-            return self.memory.store.reopen(self.key, turn._resumed, lease, mode=mode)
-        question = turn._question
-        assert question is not None
-        new = self.memory.new_entry(question)
-        idempotency = None if turn.key is None else (turn.key, self.memory.fingerprint(question))
-        return self.memory.store.begin(
-            self.key, (self.owner, self.thread_id), new, lease,
-            idempotency=idempotency, mode=mode, hide_from=turn._hide_from,
-        )  # fmt: skip
+        return open_turn(self, turn, mode)
 
     def busy(self, mode: str) -> ThreadBusy:
         """The error for a thread whose turn is open."""

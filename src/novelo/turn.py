@@ -85,9 +85,11 @@ class LiveTurn(Asking):
         self._given_state = begun.state
         self._status = "done" if begun.replayed else "open"
         if begun.rejoined or self._resumed is not None:
-            self._open_calls = self._unanswered()
-        if not begun.replayed:
-            self.thread.memory.hold(self)
+            try:
+                self._open_calls = self._unanswered()
+            except BaseException:
+                self.thread.memory.let_go(self)
+                raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -55,6 +55,18 @@ class Found:
     summaries: int = 0
     folds: int = 0  # summaries whose text tells what they were made from
 
+    @property
+    def folded(self):
+        """What was done and summarized, in words."""
+        return (
+            f"{self.acknowledged} turns, {self.summaries} summaries, {self.folds} of them folds, {self.threads} threads"
+        )
+
+    @property
+    def lost(self):
+        """How many acknowledged turns are not there as they were acknowledged."""
+        return sum(violation.startswith("I1") for violation in self.violations)
+
     def broken(self, invariant, text):
         """Note a violation."""
         self.violations.append(f"{invariant}: {text}")

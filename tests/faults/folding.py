@@ -54,10 +54,11 @@ class Fold:
 
 
 # ------------------------------------------------------------------------------------------------ what goes on at once
-def talk(memory, log, name, ids, count, rng):
-    """Take turns; what was acknowledged is written down."""
+def talk(memory, log, name, ids, count, rng, until=lambda: False, pause_s=0.0):
+    """Take turns, so many or until told to stop; what was acknowledged is written down."""
     done = number = 0
-    while done < count:
+    while done < count and not until():
+        time.sleep(rng.uniform(0, pause_s))
         key = f"{name}-{number}"
         number += 1
         thread = memory.thread(rng.choice(ids))
@@ -77,7 +78,7 @@ def talk(memory, log, name, ids, count, rng):
             continue
 
 
-def change(memory, log, name, ids, rng, until):
+def change(memory, log, name, ids, rng, until, pause_s=0.02):
     """Summarize, undo, hide, show, mask, delete, ask again, edit, fork, erase, by chance, until told to stop."""
     actions = (
         [compact] * 4 + [redo, undo, undo] + [hide] * 3 + [unhide] * 2 + [redact, mask, delete, delete]
@@ -94,7 +95,7 @@ def change(memory, log, name, ids, rng, until):
         except (StoreError, SummaryFailed, ModelFailed, InvalidSpec):
             continue  # another one was quicker
         finally:
-            time.sleep(rng.uniform(0, 0.02))
+            time.sleep(rng.uniform(0, pause_s))
     log.write(changed=counts)
 
 
@@ -149,7 +150,7 @@ def mask(thread, log, rng, name):
     """Mask what a pattern finds."""
     entry = some(thread, rng)
     key = "" if entry is None else key_of(entry)
-    if not re.fullmatch(r"[a-z]\d-\d+", key):
+    if not re.fullmatch(r"[a-z]\d+-\d+", key):
         return False
     log.write(touched=[key])
     return thread.redact(rf"{key}\b")
@@ -199,16 +200,22 @@ def erase(thread, log, rng, name):
     return bool(thread.erase(forks=rng.choice(["keep", "erase"])).rows)
 
 
-def stir(url, log_path, name, ids, count, *, talkers=3, delay_s=0.03, **options):
-    """One process: talkers, a changer, and the worker of its memory."""
+def stir(url, log_path, name, ids, count, *, talkers=3, delay_s=0.03, pause_s=0.0, seconds=1e9, **options):
+    """One process: talkers, a changer, and the worker of its memory, for so many turns or seconds."""
+    end = time.monotonic() + seconds
     log = Log(log_path)
     memory = novelo.open(url, policy=POLICY, summarizer=Fold(delay_s, seed=name), lease_s=5.0, **options)
     stop = threading.Event()
     seeds = [random.Random(f"{name}{i}") for i in range(talkers + 1)]
-    changer = threading.Thread(target=change, args=(memory, log, name, ids, seeds[-1], stop))
+    given = (memory, log, name, ids, seeds[-1], stop, 0.02 + 4 * pause_s)
+    changer = threading.Thread(target=change, args=given)
     changer.start()
     running = [
-        threading.Thread(target=talk, args=(memory, log, f"{name}{i}", ids["all"], -(-count // talkers), seeds[i]))
+        threading.Thread(
+            target=talk,
+            args=(memory, log, f"{name}{i}", ids["all"], -(-count // talkers), seeds[i]),
+            kwargs={"until": lambda: time.monotonic() > end, "pause_s": pause_s},
+        )
         for i in range(talkers)
     ]
     for one in running:

@@ -19,6 +19,7 @@ import novelo
 from faults.checker import check, read_log, read_touched
 from faults.folding import POLICY, Fold, stir
 from faults.powercut import Disk, DiskVFS, PowerCut
+from faults.sizes import size
 from faults.test_kills import reap
 from faults.working import Log, forked, take_turn
 from novelo import Memory, ModelFailed, StoreError, SummaryFailed, formats, worker
@@ -27,8 +28,6 @@ from novelo.messages import Message
 from novelo.stores.base import Base, Work
 from novelo.stores.sqlite import Database, SQLiteStore
 from novelo.summaries import Summary
-
-LONG = bool(os.environ.get("NOVELO_TEST_LONG"))
 
 
 def opened(tmp_path, summarizer, policy=POLICY, **options):
@@ -68,8 +67,9 @@ def stirred(tmp_path, count, processes=2, **options):
 @pytest.mark.timeout(900)
 def test_compaction_against_turns_against_erasure(tmp_path):
     """T15: while everything goes on at once, each summary is a fold of what it claims; what is erased is gone."""
-    found, lines = stirred(tmp_path, 20_000 if LONG else 4000)
-    print(f"T15: {found}", [line for line in lines if "changed" in line or "asked" in line])
+    found, lines = stirred(tmp_path, size("T15.turns", 4000, 20_000))
+    print(f"T15: {found.folded}")
+    print([line for line in lines if "changed" in line or "asked" in line])
     assert found.violations == []
     assert found.folds >= 300
 
@@ -303,7 +303,7 @@ def test_a_summarizer_that_fails_now_and_then(tmp_path, monkeypatch):
     memory.retry_s = (0.005, 0.05)
     acks, sizes = [], []
     rng = random.Random(3)
-    count = 3000 if LONG else 500
+    count = size("T12.turns", 500, 3000)
     for k in range(count):
         name = f"t{rng.randrange(4)}"
         thread = memory.thread(name)
@@ -365,7 +365,7 @@ def test_kill_9_while_a_summary_is_made(tmp_path):
     url, log = f"sqlite:///{tmp_path}/a.db", tmp_path / "log"
     log.touch()
     rng = random.Random(4)
-    kills = 200 if LONG else 24
+    kills = size("T12.kills", 24, 200)
     for k in range(kills):
         pid = forked(summarizing, url, log, f"w{k}")
         wanted = f'"phase": "{PHASES[k % len(PHASES)]}", "worker": "w{k}"'.encode()
@@ -424,7 +424,7 @@ def one_life(image, seed, acked, versions):
 def test_power_cuts_around_summaries():
     """A summary that was told as made outlives a power cut, and one that was cut off has left nothing."""
     image, acked, versions, made, problems = None, [], {}, 0, []
-    cuts = 2000 if LONG else 300
+    cuts = size("T12.cuts", 300, 2000)
     for n in range(cuts):
         if n % 30 == 0:
             made += len(versions)
@@ -432,7 +432,7 @@ def test_power_cuts_around_summaries():
         image, found = one_life(image, 70_000 + n, acked, versions)
         problems += found
     made += len(versions)
-    print(f"{cuts} cuts, {made} summaries")
+    print(f"T12: {cuts} power cuts, {made} summaries")
     assert problems == []
     assert made >= cuts // 2
 

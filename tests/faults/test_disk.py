@@ -15,10 +15,9 @@ import msgspec
 import pytest
 
 import novelo
+from faults.sizes import size
 from novelo import StorageCorrupt, StorageFull, StorageReadOnly, StorageUnavailable, StoreError
 from novelo.stores.sqlite import Database, SQLiteStore, files
-
-LONG = bool(os.environ.get("NOVELO_TEST_LONG"))
 
 
 def talk(memory, name, turns, start=0, size=200):
@@ -358,7 +357,8 @@ def test_flipped_bits_are_errors_never_altered_text(tmp_path):
     rng = random.Random(9)
     noticed = others = 0
     copy = tmp_path / "copy.db"
-    for _ in range(2000 if LONG else 300):
+    flips = size("T9.flips", 300, 2000)
+    for _ in range(flips):
         place = rng.randrange(100, len(body))
         flipped = bytearray(body)
         flipped[place] ^= 1 << rng.randrange(8)
@@ -380,6 +380,7 @@ def test_flipped_bits_are_errors_never_altered_text(tmp_path):
                 # a word of the index whose key was hit is not found; what is found is unaltered
                 assert set(hits) <= set(wanted[3]), place
         others += sum(not isinstance(f, StoreError) for f in seen.values())
+    print(f"T9: {flips} flips, {noticed} reads refused, {others} reads unaltered, no other text")
     assert noticed >= 30
     assert others > noticed  # other threads stay readable
 
@@ -401,6 +402,7 @@ def test_altered_rows_of_every_table_are_errors(tmp_path):
         "UPDATE turns SET number = 7 WHERE first = 2": lambda t: t.turns(),
         "UPDATE calls SET spent_tokens = 0": lambda t: t.usage(),
     }
+    print(f"T9: {len(edits)} kinds of altered rows")
     for n, (statement, read) in enumerate(edits.items()):
         path = tmp_path / f"{n}.db"
         with novelo.open(f"sqlite:///{path}") as memory:

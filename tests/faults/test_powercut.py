@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from contextlib import suppress
 
@@ -11,13 +10,13 @@ import pytest
 
 from faults.checker import check
 from faults.powercut import Disk, DiskVFS, PowerCut
+from faults.sizes import size
 from faults.working import take_turn
 from novelo import Memory, StoreError
 from novelo.stores.sqlite import Database, SQLiteStore
 
 # SQLite's own clean-up meets the cut again; what it ignores is not ours to judge
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-LONG = bool(os.environ.get("NOVELO_TEST_LONG"))
 CHAIN = 40  # cuts that one database lives through before a fresh one takes its place
 
 
@@ -76,7 +75,7 @@ def lives(cuts, synchronous, first_seed):
 @pytest.mark.timeout(600)
 def test_power_cuts_lose_nothing(tmp_path):
     """2,000 cuts under FULL: no acknowledged turn is lost, no database is corrupt."""
-    cuts = 10_000 if LONG else 2000
+    cuts = size("T2.cuts", 2000, 10_000)
     problems, turns, _ = lives(cuts, "FULL", 10_000)
     print(f"T2: {cuts} cuts, {turns} turns acknowledged")
     assert problems == []

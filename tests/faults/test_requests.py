@@ -97,6 +97,7 @@ def test_bad_models(tmp_path, kind):
             assert novelo.check(context) == []
             assert context[-1]["content"] == "and now?"
             turn.reply("fine")
+    print(f"T11: {EACH} models that fail, {kind}")
     halves = [e for e in memory.thread("t0").messages() if e.text in ("half of an answer", "so far")]
     assert all(e.partial for e in halves)
     assert bool(halves) == (kind in ("is cut", "hangs"))
@@ -142,6 +143,7 @@ def test_duplicate_requests(tmp_path):
         worker.start()
     for worker in workers:
         worker.join()
+    print(f"T14: {EACH} keys sent 5 times, {len(answers)} turns, {len(failures)} failures")
     assert failures == []
     assert all(len(found) == 1 for found in answers.values())
     found = check(tmp_path / "a.db", [], least=0)
@@ -249,6 +251,7 @@ def test_hostile_stored_payloads(tmp_path):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     memory.close()
+    print(f"T20: {loaded + refused} bodies, {refused} refused, {len(events)} events, {peak / 2**20:.1f} MiB")
     assert events == []
     assert loaded + refused == 1000
     assert refused > 300

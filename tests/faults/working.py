@@ -44,10 +44,11 @@ def take_turn(memory, thread, key, question, worker, *, think=None, on_busy=None
             "epoch": turn._begun.turn.epoch, "replayed": replayed, "worker": worker}  # fmt: skip
 
 
-def keep_talking(url, log_path, worker, threads, *, seed=0, count=None, think=None, **options):
-    """Take turns until killed (or `count` of them); a request that was not acknowledged is tried again with its key.
+def keep_talking(url, log_path, worker, threads, *, seed=0, count=None, think=None, until=lambda: False, **options):
+    """Take turns until killed (or `count` of them, or told to stop).
 
-    The log tells what was begun and not acknowledged when the process before this one was killed.
+    A request that was not acknowledged is tried again with its key. The log tells what was begun and not acknowledged
+    when the process before this one was killed.
     """
     rng = random.Random(f"{worker}{seed}{os.getpid()}{time.time()}")
     log = Log(log_path)
@@ -58,7 +59,7 @@ def keep_talking(url, log_path, worker, threads, *, seed=0, count=None, think=No
     pending = (last["thread_id"], last["key"], last["question"]) if last and last.get("begin") else None
     memory = novelo.open(url, **options)
     done = 0
-    while count is None or done < count:
+    while (count is None or done < count) and not until():
         if pending is None:
             key = f"{worker}-{number}"
             number += 1
@@ -78,7 +79,7 @@ def keep_talking(url, log_path, worker, threads, *, seed=0, count=None, think=No
             )
             time.sleep(rng.uniform(0, 0.02))  # as any client does before it asks again
             continue
-        log.write(**ack)
+        log.write(**ack, at=time.monotonic())
         done += 1
         pending = None
     memory.close()

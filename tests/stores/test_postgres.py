@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+import fix_postgres
 import novelo
 from fix_postgres import started
 from novelo.errors import InvalidSpec, SchemaTooNew, StorageCorrupt, StorageUnavailable
@@ -25,7 +26,7 @@ from novelo.stores.sql import statements
 psycopg = pytest.importorskip("psycopg")
 pytest.importorskip("psycopg_pool")
 
-from novelo.stores.postgres import migrations  # noqa: E402
+from novelo.stores.postgres import administering, migrations  # noqa: E402
 from novelo.stores.postgres import texts as of_postgres  # noqa: E402
 from novelo.stores.postgres.database import Settings  # noqa: E402
 from novelo.stores.postgres.texts import FILES, NOTHING, PACKAGE, escaped, in_schema, texts, unescaped  # noqa: E402
@@ -41,7 +42,7 @@ AVOIDED = (
 # Lists over many threads, sums, and the claim of work: all else names the thread, or the collection, it is about.
 ACROSS = {
     "threads", "threads_of_owner", "spenders", "calls_of_owner", "calls_of_all", "find_words", "due_work", "next_work",
-    "of_owner", "of_runs", "lapsed", "collections", "children",
+    "of_owner", "of_runs", "lapsed", "collections", "children", "forks", "all_work",
 }  # fmt: skip
 
 
@@ -67,6 +68,17 @@ def test_both_engines_have_all_statements():
     """What the shared code asks for is there on both sides, but for what one index does in its own way."""
     own = {"find_words", "find_words_of", "rows_of_words", "words_between", "index_entry", "unindex_entry"}
     own |= {"threads", "threads_of_owner", "lock", "thread_locked", "collection_locked"}
+    own |= {
+        "sharing",
+        "heirs",
+        "move_vectors",
+        "forks",
+        "vectors_between",
+        "next_receipt",
+        "next_chunk",
+        "next_vector",
+        "work_of",
+    }
     waiting = {"waiting", "take_in", "none_waits", "waiting_between", "unindex_waiting", "number_thread", "next_number",
                "thread_number", "indexed", "unindex", "index_words"}  # fmt: skip
     assert set(SQLITE) - waiting - own == (set(OURS) | NOTHING) - own
@@ -293,7 +305,7 @@ def test_a_lock_held_by_another(postgres_url):
         thread.append({"role": "user", "content": "x"})
         connection, schema = raw(postgres_url)
         with connection, connection.transaction():
-            connection.execute(f"SELECT 1 FROM {schema}.threads FOR UPDATE")
+            connection.execute(f"SELECT 1 FROM {schema}.threads WHERE thread = %s FOR UPDATE", (thread.key,))
             at = time.monotonic()
             with pytest.raises(StorageUnavailable, match=r"kept a lock for more than 0\.5 s"):
                 thread.append({"role": "user", "content": "y"})
@@ -322,9 +334,7 @@ def test_behind_a_transaction_pooler(postgres, postgres_url):
     from concurrent.futures import ThreadPoolExecutor
     from types import SimpleNamespace
 
-    import fix_postgres
-
-    if os.environ.get("NOVELO_TEST_POSTGRES"):
+    if fix_postgres.NAMED:
         pytest.skip("the tests' own server is needed")
     folder = Path(tempfile.mkdtemp(prefix="novelo-pooler-"))
     folder.chmod(0o755)
@@ -372,12 +382,13 @@ def test_the_grants_of_the_docs_suffice(guarded):
         connection.execute("ALTER TABLE granted.threads ADD COLUMN x text")
 
 
-def test_the_partitions_of_the_docs(postgres_url):
-    """Split by the documented statement, the store goes on as before."""
+@pytest.mark.skipif(bool(fix_postgres.SHARDS or fix_postgres.DISTRIBUTE), reason="spread already")
+def test_partitions(postgres_url):
+    """Split by `novelo partition`, the store goes on as before."""
     novelo.open(postgres_url).close()
     connection, schema = raw(postgres_url)
     with connection:
-        connection.execute(_from_docs("DO").replace("novelo", schema).replace("0..63", "0..7").replace("64", "8"))
+        assert administering.run(postgres_url, administering.partitions(schema, 8))
         with novelo.open(postgres_url) as memory:
             for k in range(12):
                 with memory.thread(f"t{k}").turn(f"hello k{k}", key="once") as turn:
@@ -388,6 +399,27 @@ def test_the_partitions_of_the_docs(postgres_url):
             assert len(memory.search("k3")) == 0
         rows = connection.execute(f"SELECT count(DISTINCT tableoid) FROM {schema}.entries").fetchone()
         assert rows[0] > 2
+
+
+@pytest.mark.skipif(bool(fix_postgres.SHARDS or fix_postgres.DISTRIBUTE), reason="spread already")
+def test_the_keepers_commands(postgres_url):
+    """`novelo distribute`, `partition` and `grants` print what they would run; a file is refused."""
+
+    def run(*words, database=postgres_url):
+        return subprocess.run(
+            [sys.executable, "-m", "novelo", *words, "-d", database], capture_output=True, text=True, timeout=60
+        )
+
+    schema = Settings(postgres_url).schema
+    assert f"SELECT create_distributed_table('{schema}.threads', 'thread', " in run("distribute").stdout
+    assert run("partition", "--parts", "4").stdout.count("PARTITION OF") == 4 * (len(administering.partitions("x")))
+    assert "CREATE POLICY" in run("grants", "app", "--owners").stdout
+    assert "GRANT SELECT" in run("grants", "app").stdout and "POLICY" not in run("grants", "app").stdout
+    assert run("partition", "--parts", "2", "--run").returncode == 0
+    assert "has rows" not in run("partition", "--parts", "1").stdout
+    for words in (("distribute",), ("grants", "app")):
+        assert run(*words, database="sqlite:///x.db").returncode == 2
+    assert run("grants", "a;b").returncode == 2
 
 
 def test_the_commands_take_an_address(postgres_url, tmp_path):

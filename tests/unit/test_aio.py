@@ -39,7 +39,7 @@ def test_the_names_are_the_same(url):
         documents = memory.documents("faq")
         for made, plain in ((memory, Memory), (thread, Thread), (turn, LiveTurn), (documents, Documents)):
             for name, value in inspect.getmembers(plain, inspect.isfunction):
-                if not name.startswith("_") and name not in ("thread", "turn", "stream", "documents"):
+                if not name.startswith("_") and name not in ("thread", "turn", "stream", "documents", "for_owner"):
                     assert inspect.iscoroutinefunction(getattr(made, name)), name
                     assert value.__doc__
         assert isinstance(memory, AsyncMemory) and isinstance(thread, AsyncThread) and isinstance(turn, AsyncTurn)

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from novelo.cli import chat, compaction, compare, documents, files, show, usage
+from novelo.cli import chat, compaction, compare, doctor, documents, files, moving, servers, show, usage
 from novelo.cli.common import FAILED, MISUSED, default_database, say
 from novelo.errors import InvalidSpec, NoveloError
 
@@ -35,7 +35,14 @@ app.command(name="import")(files.import_)
 app.command()(files.export)
 app.command()(files.delete)
 app.command()(documents.ingest)
+app.command()(moving.backup)
+app.command()(moving.copy)
+app.command()(doctor.doctor)
+app.command()(doctor.mend)
 app.add_typer(documents.docs, name="docs")
+app.command()(servers.distribute)
+app.command()(servers.partition)
+app.command()(servers.grants)
 
 
 @app.command()

@@ -14,6 +14,7 @@ import msgspec
 import novelo
 from novelo.cli.lines import put
 from novelo.errors import InvalidSpec
+from novelo.keeping import is_address
 from novelo.stores.base import Found, StoredEntry, ThreadRow
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def open_database(given: str | None, *, must_exist: bool = False, **options: Any
         StorageUnavailable: it must exist, and does not.
     """
     url = given or default_database()
-    if "://" not in url:
+    if not is_address(url):
         path = Path(url)
         if must_exist and not path.exists():
             raise novelo.StorageUnavailable(

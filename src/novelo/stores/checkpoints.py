@@ -28,7 +28,7 @@ from novelo.stores.values import NewEntry, ThreadRow
 
 INLINE_BYTES = 48  # a value up to this size stands in the checkpoint's own row
 ONCE_BYTES = 1536  # likewise, of a value that no other checkpoint will have: an input, or what a task wrote
-ONCE = ("__start__",)  # channels of such values
+ONCE = ("__start__", "__pregel_tasks")  # channels of such values
 MAX_RUNS = 24  # a list of more runs is told by what it shares with the one before
 
 LIST, SINGLE, SNAPSHOT = range(3)  # how messages stood: in a list, one alone, in the snapshot of a DeltaChannel
@@ -119,12 +119,18 @@ Ref = Inline | Kept | Places | LongList | Cut
 
 
 class NewWrites(msgspec.Struct, frozen=True):
-    """What a task wrote: (index, channel, value) of each write; `special` ones replace what stands at their index."""
+    """What a task wrote: (index, channel, value) of each write.
+
+    Args:
+        special: they replace what stands at their index.
+        known: an earlier write of other content at the same index is no surprise to the caller, and stays.
+    """
 
     task: str
     path: str
     items: Sequence[tuple[int, str, Blob | Talk]]
     special: bool = False
+    known: bool = True
 
 
 class NewCheckpoint(msgspec.Struct, frozen=True):
@@ -159,8 +165,16 @@ class NewCheckpoint(msgspec.Struct, frozen=True):
     version: int = 0
 
 
+class Written(msgspec.Struct, frozen=True):
+    """What a task wrote, stored."""
+
+    task: str
+    path: str
+    items: Sequence[tuple[int, str, Ref]]
+
+
 class Checkpoint(msgspec.Struct, frozen=True):
-    """A stored checkpoint."""
+    """A stored checkpoint; `before`: what tasks wrote at its parent and came with it."""
 
     key: bytes
     ns: str
@@ -172,14 +186,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
     values: dict[str, Ref]
     names: tuple[str, str] = ("", "")
     expires: float | None = None
-
-
-class Written(msgspec.Struct, frozen=True):
-    """What a task wrote, stored."""
-
-    task: str
-    path: str
-    items: Sequence[tuple[int, str, Ref]]
+    before: Sequence[Written] = ()
 
 
 class Value(msgspec.Struct, frozen=True):
@@ -224,13 +231,16 @@ class CheckpointStore(Protocol):
 
     def put(
         self, new: NewCheckpoint, writes: Sequence[NewWrites] = (), of_parent: Sequence[NewWrites] = ()
-    ) -> tuple[dict[str, list[int]], float]:
-        """Store a checkpoint, and writes that waited for it; places for items of lists, and the thread's `created`.
+    ) -> tuple[dict[str, list[int]], float, list[dict[int, list[int]]]]:
+        """Store a checkpoint, and writes that waited for it.
 
         Args:
             of_parent: what was written at the parent and not stored yet.
+        Returns:
+            Places for items of lists by channel, the thread's `created`, and for each of `of_parent` places by index.
         Raises:
-            ConcurrentTurnError: the parent is not the newest checkpoint any more, or a turn of the thread is open.
+            ConcurrentTurnError: the parent is not the newest checkpoint any more, another run wrote something else at
+                it, or a turn of the thread is open.
             ThreadErased: the parent is gone. StalePlaces: the places are of a thread that is gone.
         """
         ...
@@ -241,14 +251,11 @@ class CheckpointStore(Protocol):
         ns: str,
         checkpoint: str,
         writes: NewWrites,
-        known: bool,
         created: float | None = None,
         version: int = 0,
     ) -> dict[int, list[int]] | None:
         """Store what a task wrote at a checkpoint; places of its lists by index, None if there is no such checkpoint.
 
-        Args:
-            known: an earlier write of other content at the same index is no surprise to the caller.
         Raises:
             ConcurrentTurnError: another run wrote something else there.
         """

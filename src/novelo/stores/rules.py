@@ -123,8 +123,9 @@ def checked_positions(positions: Sequence[int], head: int) -> Sequence[int]:
 def held(thread: ThreadRow, ttl_s: float, lease: Lease) -> bool:
     """Whether another writer may still be at work.
 
-    A lease further ahead than its time to live comes from a wrong clock, and one whose holder has died on this machine
-    holds nothing: both are void. The epoch makes sure that a mistake here can cost an answer, never a history.
+    A lease further ahead than its time to live comes from a wrong clock, one whose holder has died on this machine
+    holds nothing, and one that its holder says it left neither: all are void. The epoch makes sure that a mistake here
+    can cost an answer, never a history.
 
     Args:
         ttl_s: the time to live of the lease that stands in the thread's row, in seconds.
@@ -133,6 +134,8 @@ def held(thread: ThreadRow, ttl_s: float, lease: Lease) -> bool:
     if thread.lease_until <= lease.now or thread.open_turn is None:
         return False
     if thread.lease_until > lease.now + max(ttl_s, lease.ttl_s) + LATE_S:
+        return False
+    if lease.left == (thread.holder, thread.lease_until):
         return False
     return lease.alive is None or bool(lease.alive(thread.holder))
 

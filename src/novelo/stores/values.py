@@ -119,14 +119,15 @@ class Lease(msgspec.Struct, frozen=True):
     """Who wants to write, and for how long.
 
     `alive` tells of the holder of another lease whether it may still run (True if that cannot be known); it must be
-    quick and not raise. A lease that lapsed, that ends later than its time to live allows (a wrong clock), or whose
-    holder is dead, is void.
+    quick and not raise. A lease that lapsed, that ends later than its time to live allows (a wrong clock), whose
+    holder is dead, or which is the one that was `left`, by its holder and its end, is void.
     """
 
     holder: str
     ttl_s: float
     now: float
     alive: Callable[[str], bool] | None = None
+    left: tuple[str, float] | None = None
 
 
 class Begun(msgspec.Struct, frozen=True):

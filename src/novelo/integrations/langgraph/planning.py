@@ -13,10 +13,18 @@ from novelo.integrations.langgraph.shared import Shared
 from novelo.stores.checkpoints import LIST, SINGLE, SNAPSHOT, Blob, Said, Talk
 
 Noted = tuple[Line | None, list[tuple[Any, Pristine | None]]]
+Made = dict[int, tuple[BaseMessage, Said, Pristine]]  # messages by their identities
 
 
-def planned(shared: Shared, key: bytes, value: Any, talks: Talks | None, main: bool) -> tuple[Blob | Talk, Noted]:
-    """A value for the store, and of a list of messages what is known of it, and what the others say now."""
+def planned(
+    shared: Shared, key: bytes, value: Any, talks: Talks | None, main: bool, made: Made
+) -> tuple[Blob | Talk, Noted]:
+    """A value for the store, and of a list of messages what is known of it, and what the others say now.
+
+    Args:
+        main: of the transcript.
+        made: messages that were planned for the same transaction: they are the same here.
+    """
     kind = value.__class__
     wrap, items = LIST, value
     if kind is _DeltaSnapshot:
@@ -35,8 +43,9 @@ def planned(shared: Shared, key: bytes, value: Any, talks: Talks | None, main: b
             out.append(at)
             rest.append((item, None))
         elif isinstance(item, BaseMessage):
-            rest.append((item, Pristine(item)))
-            out.append(_said_of(shared, item, key))
+            said, pristine = _said_of(shared, item, key, made)
+            rest.append((item, pristine))
+            out.append(said)
         else:
             return shared.codec.blob(value, key), (None, [])
     if line is None:
@@ -44,10 +53,15 @@ def planned(shared: Shared, key: bytes, value: Any, talks: Talks | None, main: b
     return Talk(out, wrap, line.places, line.runs), (line, rest)
 
 
-def _said_of(shared: Shared, message: BaseMessage, key: bytes) -> Said:
+def _said_of(shared: Shared, message: BaseMessage, key: bytes, made: Made) -> tuple[Said, Pristine]:
+    known = made.get(id(message))
+    if known is not None and known[2].is_still(message):
+        return known[1], known[2]
+    pristine = Pristine(message)
     blob = shared.codec.blob(message, key)
-    found: Said = shared.said.get((key, blob.hash), lambda: shared.codec.said(message, key, blob))
-    return found
+    said: Said = shared.said.get((key, blob.hash), lambda: shared.codec.said(message, key, blob))
+    made[id(message)] = (message, said, pristine)
+    return said, pristine
 
 
 def note(talks: Talks, value: Blob | Talk, noted: Noted, places: Sequence[int]) -> None:

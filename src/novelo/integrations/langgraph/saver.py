@@ -125,7 +125,7 @@ class NoveloSaver(Awaited):
 
     def close(self) -> None:
         """Close the database if it was opened here."""
-        self._shared.flush()
+        writing.flush(self._shared)
         if self._owned:
             self.memory.close()
 
@@ -226,7 +226,7 @@ class NoveloSaver(Awaited):
         Raises:
             InvalidSpec: there is a thread of the target's id.
         """
-        self._shared.flush()
+        writing.flush(self._shared)
         source = self.memory.store.thread(self.memory.store.key_of(owner, str(source_thread_id)))
         if source is None:
             return
@@ -243,7 +243,7 @@ class NoveloSaver(Awaited):
         """
         if strategy not in ("keep_latest", "delete"):
             raise InvalidSpec(f"strategy={strategy!r}: expected 'keep_latest' or 'delete'")
-        self._shared.flush()
+        writing.flush(self._shared)
         for thread_id in thread_ids:
             self._shared.store.prune(self.memory.store.key_of(owner, str(thread_id)), strategy == "keep_latest")
 

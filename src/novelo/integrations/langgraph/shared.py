@@ -15,6 +15,7 @@ from novelo.connect import checkpoints
 from novelo.integrations.langgraph.addresses import Place
 from novelo.integrations.langgraph.codec import Codec
 from novelo.integrations.langgraph.copies import Recent, Shelf
+from novelo.integrations.langgraph.gathering import Gathering
 from novelo.memory import Memory
 from novelo.stores import checkpoints as stored
 
@@ -37,8 +38,9 @@ class Shared:
         self.store = checkpoints(memory.store)
         self.shelf = Shelf(cached_messages)
         self.said = Recent(512)  # what was made of a message, by its hash: it is written by a task, then by a state
+        self.gathering = Gathering()
         self.waiting = Recent(WAITING)  # writes whose checkpoint is on its way
-        self.inputs = Recent(WAITING)  # what was written of inputs, by checkpoint
+        self.inputs = Recent(WAITING)  # offers of what was written of inputs, by checkpoint
         self.fresh = Recent(WAITING)  # messages that tasks wrote last, by checkpoint
         self.seen = Recent(WAITING)  # tasks whose writes were read, by checkpoint
         self._keys = Recent(WAITING)
@@ -62,16 +64,6 @@ class Shared:
     def written(self, key: bytes, ns: str, number: int) -> list[stored.Written]:
         """What tasks wrote at a checkpoint, in the order in which a run applies it."""
         return sorted(self.store.writes(key, ns, number), key=lambda one: writes_sort_key(one.path, one.task))
-
-    def flush(self) -> None:
-        """Store what was written of inputs and not taken up yet."""
-        with self.ordered:
-            while (found := self.inputs.oldest()) is not None:
-                at, writes = found
-                for one in writes:
-                    if self.store.put_writes(at[0], at[1], at[2], one, True) is None:
-                        self.waiting.put(at, [*(self.waiting.get(at) or ()), one])
-                self.inputs.pop(at)
 
 
 def lapsed(row: stored.Checkpoint) -> bool:

@@ -15,6 +15,7 @@ from novelo.integrations.langgraph.addresses import Addressed, Place, config_of
 from novelo.integrations.langgraph.copies import Talks
 from novelo.integrations.langgraph.reading import GONE, Reading
 from novelo.integrations.langgraph.shared import Shared, lapsed
+from novelo.integrations.langgraph.writing import flush
 from novelo.stores import checkpoints as stored
 from novelo.stores.base import ThreadRow
 
@@ -24,7 +25,7 @@ KEY_SIGNS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234
 def get_tuple(shared: Shared, config: RunnableConfig) -> CheckpointTuple | None:
     """A checkpoint by its id, or the newest of the thread and namespace."""
     place = shared.place(config)
-    shared.flush()
+    flush(shared)
     with shared.memory.store.snapshot():
         thread = shared.memory.store.thread(place.key)
         row = None if thread is None else shared.store.get(place.key, place.ns, place.id)
@@ -71,7 +72,7 @@ def listed(
     limit: int | None,
 ) -> Iterator[CheckpointTuple]:
     """See `NoveloSaver.list`."""
-    shared.flush()
+    flush(shared)
     wanted = (config or {}).get("configurable", {})
     owner = wanted.get("owner") or ""
     place = shared.place(config) if config is not None and "thread_id" in wanted else None
@@ -117,7 +118,7 @@ def delta_history(
 ) -> Mapping[str, DeltaChannelHistory]:
     """What was written to channels on the way to a checkpoint, from the last one that holds their value on."""
     place = shared.place(config)
-    shared.flush()
+    flush(shared)
     out: dict[str, DeltaChannelHistory] = {channel: {"writes": []} for channel in channels}
     if not channels:
         return out

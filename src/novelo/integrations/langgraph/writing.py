@@ -4,7 +4,8 @@ What the input of a run became (the task `__start__`) is stored with the next ch
 in a transaction of its own: lost in a crash it is made again, of the input that its checkpoint holds.
 
 Writes of a checkpoint that is not there yet wait in memory for its put: LangGraph saves both in the background, in any
-order, and neither says anything without the other.
+order, and neither says anything without the other. Those of a checkpoint that is there wait a moment for the one that
+takes them up (`gathering`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from langchain_core.messages import RemoveMessage
@@ -29,7 +30,8 @@ from langgraph.checkpoint.base import (
 from novelo.errors import ConcurrentTurnError, InvalidSpec
 from novelo.integrations.langgraph.addresses import Addressed, Place, config_of
 from novelo.integrations.langgraph.copies import Talks
-from novelo.integrations.langgraph.planning import Noted, note, planned
+from novelo.integrations.langgraph.gathering import Offer
+from novelo.integrations.langgraph.planning import Made, Noted, note, planned
 from novelo.integrations.langgraph.shared import Shared, lapsed
 from novelo.stores import checkpoints as stored
 from novelo.stores.checkpoints import Blob, Cut, Inline, Kept, NewCheckpoint, NewWrites, Said, StalePlaces, Talk
@@ -58,9 +60,12 @@ def put(
     if ttl is not None and place.id is None:
         _end(shared, place)
     try:
-        _with_places(
-            shared, place.key, lambda talks: _put(shared, place, config, checkpoint, metadata, new_versions, ttl, talks)
-        )
+        with shared.gathering.taking((place.key, place.ns, place.id or "")) as offered:
+            _with_places(
+                shared,
+                place.key,
+                lambda talks: _put(shared, place, config, checkpoint, metadata, new_versions, ttl, offered, talks),
+            )
     except ConcurrentTurnError:  # who tries again at once stops the run that was faster: of two none would end
         time.sleep(random.uniform(0, PAUSE_S))  # noqa: S311
         raise
@@ -83,14 +88,20 @@ def _put(
     metadata: CheckpointMetadata,
     new_versions: ChannelVersions,
     ttl: float | None,
+    offered: Callable[[], list[Offer]],
     talks: Talks | None,
 ) -> None:
     now = time.time()
     noted: dict[str, Noted] = {}
     values: dict[str, Blob | Talk] = {}
+    made: Made = {}
     for channel, value in checkpoint["channel_values"].items():
         main = not place.ns and channel in shared.channels
-        values[channel], noted[channel] = planned(shared, place.key, value, talks, main)
+        values[channel], noted[channel] = planned(shared, place.key, value, talks, main, made)
+    hidden = not place.ns and any(c in shared.channels and c not in values for c in new_versions)
+    if hidden:  # a `DeltaChannel`: the messages are read from what was written
+        for offer in offered():
+            _write(shared, place, offer, talks)
     known = get_checkpoint_metadata(config, metadata)
     run = known.get("run_id")
     parent = place.id
@@ -108,7 +119,7 @@ def _put(
         shared.codec.skeleton(checkpoint),  # type: ignore[arg-type]
         values,
         shared.channels,
-        _taken(shared, place, checkpoint, new_versions),
+        _taken(shared, place, checkpoint, new_versions) if hidden else (),
         now,
         None if talks is None else talks.created,
         0 if talks is None else talks.version,
@@ -116,8 +127,10 @@ def _put(
     waiting = (place.key, place.ns, checkpoint["id"])
     before = (place.key, place.ns, parent)
     with shared.ordered:
+        offers = () if hidden else offered()
         writes, inputs = shared.waiting.pop(waiting) or (), shared.inputs.get(before) or ()
-        lists, created = shared.store.put(new, writes, inputs)
+        of_parent = [_planned(shared, place, one, talks, made) for one in (*inputs, *offers)]
+        lists, created, wrote = shared.store.put(new, writes, [one.new for one in of_parent])
         shared.inputs.pop(before)
     if talks is None:
         row = shared.memory.store.thread(place.key)
@@ -128,6 +141,8 @@ def _put(
         if not place.ns and channel in shared.channels:
             talks.aside.update(p for p in places if p < 0)
         note(talks, values[channel], noted[channel], places)
+    for written, found in zip(of_parent, wrote, strict=True):
+        _note_written(shared, place.key, written, found, talks)
 
 
 def _taken(
@@ -137,7 +152,7 @@ def _taken(
     hidden = [c for c in new_versions if c in shared.channels and c not in checkpoint["channel_values"]]
     if not hidden or place.ns or place.id is None:
         return ()
-    shared.flush()
+    flush(shared)
     row = shared.store.get(place.key, place.ns, place.id)
     if row is None:
         return ()
@@ -175,50 +190,78 @@ def _metadata(known: CheckpointMetadata) -> str:
 def put_writes(
     shared: Shared, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
 ) -> None:
-    """Store what a task wrote at a checkpoint, before the next one takes it up."""
+    """Store what a task wrote at a checkpoint, before the next one takes it up, or with it."""
     place = shared.place(config)
     if place.id is None:
         raise InvalidSpec("writes without a checkpoint: configurable['checkpoint_id'] is missing")
+    at = (place.key, place.ns, place.id)
+    offer = Offer(writes, task_id, task_path)
     special = all(channel in WRITES_IDX_MAP for channel, _ in writes)
-
-    def work(talks: Talks | None) -> None:
-        items: list[tuple[int, str, Blob | Talk]] = []
-        noted: dict[int, Noted] = {}
-        for index, (channel, value) in enumerate(writes):
-            at = WRITES_IDX_MAP.get(channel, index)
-            made, noted[at] = planned(shared, place.key, value, talks, False)
-            items.append((at, channel, made))
-        _write(shared, place, NewWrites(task_id, task_path, items, special), noted, talks)
-
-    _with_places(shared, place.key, work)
+    if task_path.endswith(_INPUT) and not special:
+        with shared.ordered:
+            shared.inputs.put(at, [*(shared.inputs.get(at) or ()), offer])
+    elif special or not shared.gathering.stored(at, offer):
+        _store(shared, place, offer)
 
 
-def _write(
-    shared: Shared,
-    place: Place,
-    new: NewWrites,
-    noted: dict[int, Noted],
-    talks: Talks | None,
-) -> None:
+def _store(shared: Shared, place: Place, offer: Offer) -> None:
+    """Store what a task wrote alone."""
+    _with_places(shared, place.key, lambda talks: _write(shared, place, offer, talks))
+
+
+def _write(shared: Shared, place: Place, offer: Offer, talks: Talks | None) -> None:
     assert place.id is not None
     at = (place.key, place.ns, place.id)
-    seen = new.task in (shared.seen.get(at) or ())
+    written = _planned(shared, place, offer, talks, {})
     since = (None, 0) if talks is None else (talks.created, talks.version)
     with shared.ordered:
-        if new.path.endswith(_INPUT) and not new.special:
-            shared.inputs.put(at, [*(shared.inputs.get(at) or ()), new])
-            return
-        lists = shared.store.put_writes(*at, new, seen, *since)
+        lists = shared.store.put_writes(*at, written.new, *since)
         if lists is None:
+            new = msgspec.structs.replace(written.new, known=True)
             shared.waiting.put(at, [*(shared.waiting.get(at) or ()), new])
             return
-    for index, _, value in new.items:
+    _note_written(shared, place.key, written, lists, talks)
+
+
+class _Planned(NamedTuple):
+    """What a task wrote, for the store, and what is to be known of it afterwards."""
+
+    new: NewWrites
+    noted: dict[int, Noted]
+
+
+def _planned(shared: Shared, place: Place, offer: Offer, talks: Talks | None, made: Made) -> _Planned:
+    items: list[tuple[int, str, Blob | Talk]] = []
+    noted: dict[int, Noted] = {}
+    for index, (channel, value) in enumerate(offer.writes):
+        at = WRITES_IDX_MAP.get(channel, index)
+        plan, noted[at] = planned(shared, place.key, value, talks, False, made)
+        items.append((at, channel, plan))
+    special = all(channel in WRITES_IDX_MAP for channel, _ in offer.writes)
+    known = offer.path.endswith(_INPUT) or offer.task in (shared.seen.get((place.key, place.ns, place.id)) or ())
+    return _Planned(NewWrites(offer.task, offer.path, items, special, known), noted)
+
+
+def _note_written(
+    shared: Shared, key: bytes, written: _Planned, lists: dict[int, list[int]], talks: Talks | None
+) -> None:
+    for index, _, value in written.new.items:
         if isinstance(value, Talk):
             for item, number in zip(value.items, lists[index], strict=True):
                 if isinstance(item, Said) and number < 0:
-                    shared.fresh.put((place.key, number), item)
+                    shared.fresh.put((key, number), item)
             if talks is not None:
-                note(talks, value, noted[index], lists[index])
+                note(talks, value, written.noted[index], lists[index])
+
+
+def flush(shared: Shared) -> None:
+    """Store what was written of inputs and not taken up yet."""
+    with shared.ordered:
+        while (found := shared.inputs.oldest()) is not None:
+            (key, ns, name), offers = found
+            for offer in offers:
+                _store(shared, Place(key, "", "", ns, name), offer)
+            shared.inputs.pop(found[0])
 
 
 def _with_places(shared: Shared, key: bytes, work: Callable[[Talks | None], None]) -> None:

@@ -2,12 +2,17 @@
 
 -- by_id --
 -- A checkpoint by its id.
-SELECT ns, number, id, parent, start, stop, run, expires, metadata, body, true FROM checkpoints
+SELECT ns, number, id, parent, start, stop, run, expires, body, true FROM checkpoints
 WHERE thread = $1 AND ns = $2 AND id = $3;
+
+-- by_number --
+-- A checkpoint by where it stands.
+SELECT ns, number, id, parent, start, stop, run, expires, body, true FROM checkpoints
+WHERE thread = $1 AND ns = $2 AND number = $3;
 
 -- newest --
 -- The newest checkpoint of a namespace.
-SELECT ns, number, id, parent, start, stop, run, expires, metadata, body, true FROM checkpoints
+SELECT ns, number, id, parent, start, stop, run, expires, body, true FROM checkpoints
 WHERE thread = $1 AND ns = $2 ORDER BY number DESC LIMIT 1;
 
 -- newest_id --
@@ -21,10 +26,10 @@ SELECT number FROM checkpoints WHERE thread = $1 AND ns = $2 AND id = $3;
 
 -- put --
 -- A checkpoint, or another one under its id.
-INSERT INTO checkpoints (thread, ns, number, id, parent, start, stop, run, expires, metadata, body)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+INSERT INTO checkpoints (thread, ns, number, id, parent, start, stop, run, expires, body)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 ON CONFLICT (thread, ns, number) DO UPDATE SET id = excluded.id, parent = excluded.parent, start = excluded.start,
-  stop = excluded.stop, run = excluded.run, expires = excluded.expires, metadata = excluded.metadata, body = excluded.body;
+  stop = excluded.stop, run = excluded.run, expires = excluded.expires, body = excluded.body;
 
 -- shorten --
 -- A checkpoint's values, less what the transcript says.
@@ -52,34 +57,32 @@ WITH RECURSIVE line (id, parent) AS (
 SELECT id FROM line;
 
 -- of_namespace --
--- Checkpoints of a namespace, newest first. A filter on their metadata is
--- applied behind the statement.
-SELECT c.thread, t.owner, t.thread_id, c.ns, c.number, c.id, c.parent, c.start, c.stop, c.run, c.expires, c.metadata,
-  c.body, true
+-- Checkpoints of a namespace, newest first; a page.
+SELECT c.thread, t.owner, t.thread_id, c.ns, c.number, c.id, c.parent, c.start, c.stop, c.run, c.expires, c.body, true
 FROM checkpoints c JOIN threads t ON t.thread = c.thread
-WHERE c.thread = $1 AND c.ns = $2 AND ($3::text IS NULL OR c.id = $3) AND ($4::text IS NULL OR c.id < $4)
-ORDER BY c.number DESC LIMIT $5;
+WHERE c.thread = $1 AND c.ns = $2 AND ($3::bytea IS NULL OR c.id = $3) AND ($4::bytea IS NULL OR c.id < $4)
+  AND c.number < $5 ORDER BY c.number DESC LIMIT $6;
 
 -- of_thread --
 -- Checkpoints of a thread in all namespaces; likewise.
-SELECT c.thread, t.owner, t.thread_id, c.ns, c.number, c.id, c.parent, c.start, c.stop, c.run, c.expires, c.metadata,
-  c.body, true
+SELECT c.thread, t.owner, t.thread_id, c.ns, c.number, c.id, c.parent, c.start, c.stop, c.run, c.expires, c.body, true
 FROM checkpoints c JOIN threads t ON t.thread = c.thread
-WHERE c.thread = $1 AND $2::text IS NULL AND ($3::text IS NULL OR c.id = $3) AND ($4::text IS NULL OR c.id < $4)
-ORDER BY c.id DESC LIMIT $5;
+WHERE c.thread = $1 AND $2::text IS NULL AND ($3::bytea IS NULL OR c.id = $3) AND ($4::bytea IS NULL OR c.id < $4)
+  AND ($5::bytea IS NULL OR (c.id, c.ns, c.number) < ($5, $6::text, $7::bigint))
+ORDER BY c.id DESC, c.ns DESC, c.number DESC LIMIT $8;
 
 -- of_owner --
 -- Checkpoints of an owner, in one namespace or all; likewise.
-SELECT c.thread, t.owner, t.thread_id, c.ns, c.number, c.id, c.parent, c.start, c.stop, c.run, c.expires, c.metadata,
-  c.body, true
+SELECT c.thread, t.owner, t.thread_id, c.ns, c.number, c.id, c.parent, c.start, c.stop, c.run, c.expires, c.body, true
 FROM threads t JOIN checkpoints c ON c.thread = t.thread
-WHERE left(t.owner, 200) = left($1, 200) AND t.owner = $1 AND t.status <> 'erased' AND ($2::text IS NULL OR c.ns = $2) AND ($3::text IS NULL OR c.id = $3)
-  AND ($4::text IS NULL OR c.id < $4)
-ORDER BY c.id DESC LIMIT $5;
+WHERE left(t.owner, 200) = left($1, 200) AND t.owner = $1 AND t.status <> 'erased' AND ($2::text IS NULL OR c.ns = $2) AND ($3::bytea IS NULL OR c.id = $3)
+  AND ($4::bytea IS NULL OR c.id < $4)
+  AND ($5::bytea IS NULL OR (c.id, c.thread, c.ns, c.number) < ($5, $6::bytea, $7::text, $8::bigint))
+ORDER BY c.id DESC, c.thread DESC, c.ns DESC, c.number DESC LIMIT $9;
 
 -- all_of_thread --
 -- All checkpoints of a thread, oldest first.
-SELECT ns, number, id, parent, start, stop, run, expires, metadata, body, true FROM checkpoints
+SELECT ns, number, id, parent, start, stop, run, expires, body, true FROM checkpoints
 WHERE thread = $1 ORDER BY ns, number;
 
 -- of_runs --
@@ -181,18 +184,14 @@ SELECT 1 FROM checkpoints WHERE thread = $1 LIMIT 1;
 
 -- below --
 -- Checkpoints of a namespace below a number, newest first.
-SELECT ns, number, id, parent, start, stop, run, expires, metadata, body, true FROM checkpoints
-WHERE thread = $1 AND ns = $2 AND number < $3 ORDER BY number DESC;
+SELECT ns, number, id, parent, start, stop, run, expires, body, true FROM checkpoints
+WHERE thread = $1 AND ns = $2 AND number < $3 AND number < $4 ORDER BY number DESC LIMIT $5;
 
 -- written_below --
 -- What was written at them.
 SELECT number, task, path, body, true FROM checkpoint_writes
-WHERE thread = $1 AND ns = $2 AND number < $3 ORDER BY number DESC;
-
--- quoting_checkpoints --
--- Checkpoints that hold some bytes themselves.
-SELECT ns, number, id, parent, start, stop, run, expires, metadata, body, true FROM checkpoints
-WHERE thread = $1 AND position($2 IN body) > 0;
+WHERE thread = $1 AND ns = $2 AND number < $3 AND number <= $4 AND (number, task) < ($4, $5::text)
+ORDER BY number DESC, task DESC LIMIT $6;
 
 -- quoting_writes --
 -- Writes that do.

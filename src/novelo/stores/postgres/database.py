@@ -11,28 +11,31 @@ know, and the error says so: asking again with the same idempotency key settles 
 
 from __future__ import annotations
 
+import copy
 import os
+import re
 import select
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
-from novelo.errors import InvalidSpec, MissingExtra, StorageUnavailable
+from novelo.errors import InvalidSpec, MissingExtra, StorageReadOnly, StorageUnavailable
 
 try:
     import psycopg
     import psycopg_pool
+    from psycopg import sql
 except ImportError as missing:
     raise MissingExtra("PostgreSQL needs psycopg: pip install 'novelo[postgres]'") from missing
 
-from novelo.stores.postgres.faults import Conflict, Lost, translated
+from novelo.stores.postgres.faults import UNSURE, Conflict, Lost, translated
 from novelo.stores.postgres.index import Index
-from novelo.stores.postgres.migrations import bring_up
+from novelo.stores.postgres.migrations import bring_up, current
 from novelo.stores.postgres.session import Session, adapt
-from novelo.stores.postgres.texts import checked_schema
+from novelo.stores.postgres.texts import checked_schema, escaped
 
 T = TypeVar("T")
 SCHEMA_NAME = "novelo"
@@ -40,6 +43,12 @@ TIMEOUT_S = 10.0  # for a connection, and for a free one of the pool
 LOCK_S = 30.0  # how long a writer waits for another one of the same thread
 POOL = 10  # connections at most, of one process
 LOOK_S = 5.0  # after so long a connection that lies idle is asked whether it is alive; before, only its socket is
+# A line that is cut says nothing: a server that does not take what was sent, or does not answer when it lies idle, is
+# given up after a minute.
+LINE = {"tcp_user_timeout": 60_000, "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
+WHY_S = 2  # for a connection that is only to say why there is none
+RECONNECT_S = 1.0  # the longest time between two tries to reach a server that is away
+OWNER, OWNER_WORD = "novelo.owner", "novelo.owner_word"  # settings of a transaction: whose rows are meant
 OPTIONS = ("schema", "pool", "timeout", "lock_timeout")
 # A process that was stopped in the middle of a transaction holds its locks: the server ends it after a while.
 _WRITE = (
@@ -60,6 +69,8 @@ class Settings:
         """
         try:
             parts = urlsplit(url)
+            if "@" in parts.path or not url.startswith(("postgresql://", "postgres://")):
+                raise ValueError  # a slash too many, or too few: a password would be taken for a part of the name
             asked = parse_qsl(parts.query, keep_blank_values=True)
             own = {name: value for name, value in asked if name in OPTIONS}
             rest = urlencode([pair for pair in asked if pair[0] not in OPTIONS])
@@ -69,7 +80,7 @@ class Settings:
             self.lock_s = float(own.get("lock_timeout", LOCK_S))
             if self.pool < 1 or self.timeout_s <= 0 or self.lock_s <= 0:
                 raise ValueError
-            address = urlunsplit(("postgresql", parts.netloc, parts.path, rest, ""))
+            address = f"postgresql://{parts.netloc}{parts.path}{'?' if rest else ''}{rest}"
             self.options: dict[str, Any] = dict(psycopg.conninfo.conninfo_to_dict(address))
         except InvalidSpec:
             raise
@@ -78,17 +89,37 @@ class Settings:
                 "that address is none of PostgreSQL: expected postgresql://user:password@host:5432/database"
                 "?schema=novelo&pool=10&timeout=10&lock_timeout=30"
             ) from None
-        self.secrets = [str(self.options[name]) for name in ("password", "sslpassword") if self.options.get(name)]
-        self.secrets += [unquote(one) for one in self.secrets]
+        said = [str(self.options[name]) for name in ("password", "sslpassword") if self.options.get(name)]
+        written = [parts.netloc.rpartition("@")[0].partition(":")[2], *re.findall(r"password=([^&]*)", parts.query)]
+        self.secrets = [one for one in {*said, *map(unquote, said), *written, *map(unquote, written)} if one]
         self.options |= {"client_encoding": "UTF8"}
         self.options.setdefault("connect_timeout", max(2, round(self.timeout_s)))
         self.options.setdefault("application_name", "novelo")
+        for name, value in LINE.items():
+            self.options.setdefault(name, value)
 
     @property
     def place(self) -> str:
         """The server and the database, for errors."""
         host, port = self.options.get("host", "the local server"), self.options.get("port", "5432")
         return f"{host}:{port}/{self.options.get('dbname', '')}"
+
+    @property
+    def server(self) -> str:
+        """The address for psql and its like, without a password."""
+        named = {name: self.options.get(name) for name in ("user", "host", "port", "dbname")}
+        return psycopg.conninfo.make_conninfo(**{name: value for name, value in named.items() if value})
+
+    @property
+    def address(self) -> str:
+        """The address for our own commands, without a password."""
+        host, user = str(self.options.get("host", "")), str(self.options.get("user", ""))
+        apart = not host or "/" in host  # a folder of sockets
+        where = "" if apart else f"{host}:{self.options.get('port', 5432)}"
+        more = {"host": host, "port": self.options.get("port")} if apart else {}
+        query = urlencode({name: value for name, value in (more | {"schema": self.schema}).items() if value})
+        name = quote(str(self.options.get("dbname", "")), safe="")
+        return f"postgresql://{quote(user, safe='')}{'@' if user else ''}{where}/{name}?{query}"
 
     def __repr__(self) -> str:
         """The place alone."""
@@ -98,32 +129,36 @@ class Settings:
 class Database:
     """One schema of a database, and a pool of connections."""
 
-    read_only = False
-
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, read_only: bool = False) -> None:
         """Connect, make or migrate the tables, and stand ready.
 
+        Args:
+            read_only: for looking alone: nothing is made, and nothing written.
         Raises:
             InvalidSpec: no address of PostgreSQL.
             StorageUnavailable, StorageReadOnly, StorageCorrupt: the database cannot be reached, or not be used.
             SchemaTooNew: a newer version wrote it.
         """
         self.settings = Settings(url)
+        self.read_only = read_only
         lock_ms = round(self.settings.lock_s * 1000)
         self._begin = _WRITE.format(lock_ms, 10 * lock_ms)
         self._mine = threading.local()
+        self._whose: list[str] = []
         self._process = os.getpid()
         self._closed = False
         with self._ours(), self._connected() as connection:
-            self.secret = bring_up(connection, self.settings.schema)
+            if read_only:
+                self.secret = current(connection, self.settings.schema)
+            else:
+                self.secret = bring_up(connection, self.settings.schema, lock_s=self.settings.lock_s)
         self._pool = psycopg_pool.ConnectionPool(
             kwargs=self._keywords(),
             min_size=0,
             max_size=self.settings.pool,
             timeout=self.settings.timeout_s,
-            reconnect_timeout=self.settings.timeout_s,
+            reconnect_timeout=RECONNECT_S / 2,
             configure=_configured,
-            check=_check,
             open=True,
             name=f"novelo-{self.settings.schema}",
         )
@@ -131,6 +166,20 @@ class Database:
     def __repr__(self) -> str:
         """Where it is; never a password."""
         return f"Database({self.settings.place}, schema={self.settings.schema})"
+
+    def of(self, owner: str, word: str) -> Database:
+        """The same database over the same connections, for one owner: each transaction says so to the server.
+
+        Args:
+            word: how the owner's messages are marked in the search index.
+        """
+        made = copy.copy(self)
+        made._mine = threading.local()
+        made._whose = [
+            sql.SQL("SET LOCAL {} = {}").format(sql.SQL(name), sql.Literal(escaped(value))).as_string()
+            for name, value in ((OWNER, owner), (OWNER_WORD, word))
+        ]
+        return made
 
     def index(self, secret: bytes, on: bool) -> Index:
         """The search index."""
@@ -145,6 +194,10 @@ class Database:
             with self._ours():
                 yield held
             return
+        if self._whose:
+            with self.snapshot():
+                yield self._mine.session
+            return
         with self._lent() as connection, self._ours(connection):
             yield Session(connection, self.settings.schema, writing=False)
 
@@ -155,15 +208,22 @@ class Database:
             yield
             return
         with self._lent() as connection:
-            with self._ours():
-                connection.execute(_SNAPSHOT)
-            self._mine.session = Session(connection, self.settings.schema, writing=False)
+            read = False
             try:
-                yield
+                with connection.pipeline() as pipeline:
+                    for text in (_SNAPSHOT, *self._whose):
+                        connection.execute(text)
+                    self._mine.session = Session(connection, self.settings.schema, False, pipeline)
+                    with _drained(pipeline):
+                        yield
+                    read = True
+                    connection.execute("COMMIT")
+            except psycopg.Error as error:
+                if not read:  # else everything was read before the connection broke
+                    raise translated(error, self.settings, connection, False) from error
             finally:
                 self._mine.session = None
-                with suppress(psycopg.Error):
-                    connection.execute("COMMIT")
+                self._roll_back(connection)
 
     @contextmanager
     def writing(self) -> Iterator[Session]:
@@ -172,15 +232,24 @@ class Database:
         Raises:
             Conflict, Lost: the same work may be done again, and `store.py` does so.
         """
+        if self.read_only:
+            raise StorageReadOnly("the database was opened for a look alone: open it again to write")
         if getattr(self._mine, "session", None) is not None:
             raise StorageUnavailable("a snapshot is for reading: leave it before you write")
         with self._lent() as connection:
             sent = False
             try:
                 connection.execute(self._begin)
-                yield Session(connection, self.settings.schema, writing=True)
-                sent = True
-                connection.execute("COMMIT")
+                with connection.pipeline() as pipeline:
+                    with _drained(pipeline):
+                        for text in self._whose:
+                            connection.execute(text)
+                        yield Session(connection, self.settings.schema, True, pipeline)
+                    sent = True  # what was not waited for goes to the server together with this
+                    connection._novelo_warned = False  # type: ignore[attr-defined]
+                    connection.execute("COMMIT")
+                if connection._novelo_warned:  # type: ignore[attr-defined]
+                    raise StorageUnavailable(UNSURE)
             except psycopg.Error as error:
                 self._roll_back(connection)
                 raise translated(error, self.settings, connection, sent) from error
@@ -199,20 +268,41 @@ class Database:
             raise StorageUnavailable("the database was opened before this process was forked: open it again here")
         if self._closed:
             raise StorageUnavailable("the memory is closed: open it again")
-        try:
-            connection = self._pool.getconn(self.settings.timeout_s)
-        except psycopg_pool.PoolTimeout as error:
-            raise self._why_none() from error
-        except psycopg_pool.PoolClosed as error:
-            raise StorageUnavailable("the memory is closed: open it again") from error
+        connection = self._taken()
         try:
             yield connection
         finally:
             self._pool.putconn(connection)
 
+    def _taken(self) -> psycopg.Connection[Any]:
+        """A connection of the pool that is alive; while the server is away it is asked for again and again.
+
+        The pool's own ways, to look at a connection and to reconnect, wait twice as long after each failure: they would
+        be late when the server is there again.
+        """
+        end = time.monotonic() + self.settings.timeout_s
+        while True:
+            left = end - time.monotonic()
+            try:
+                connection = self._pool.getconn(max(0.001, min(RECONNECT_S, left)))
+            except psycopg_pool.PoolTimeout as error:
+                if left <= RECONNECT_S:
+                    raise self._why_none() from error
+            except psycopg_pool.PoolClosed as error:
+                raise StorageUnavailable("the memory is closed: open it again") from error
+            else:
+                try:
+                    _check(connection)
+                    return connection
+                except BaseException as error:
+                    connection.close()
+                    self._pool.putconn(connection)
+                    if not isinstance(error, psycopg.Error):
+                        raise
+
     def _why_none(self) -> StorageUnavailable:
         """The pool gave no connection: because the server gives none, or because all of ours are lent out."""
-        with self._ours(), self._connected():
+        with self._ours(), self._connected(connect_timeout=WHY_S):
             pass
         return StorageUnavailable(
             f"all {self.settings.pool} connections of the pool were busy for {self.settings.timeout_s:g} s: "
@@ -220,9 +310,9 @@ class Database:
         )
 
     @contextmanager
-    def _connected(self) -> Iterator[psycopg.Connection[Any]]:
+    def _connected(self, **other: Any) -> Iterator[psycopg.Connection[Any]]:
         """A connection beside the pool, whose errors are told at once and by their cause."""
-        connection = psycopg.Connection.connect(**self._keywords())
+        connection = psycopg.Connection.connect(**self._keywords() | other)
         try:
             yield connection
         finally:
@@ -254,9 +344,27 @@ class Database:
             self._pool.close(timeout=2.0)
 
 
+@contextmanager
+def _drained(pipeline: psycopg.Pipeline) -> Iterator[None]:
+    """An error ends what was sent so far, and stays the one that is told."""
+    try:
+        yield
+    except BaseException:
+        with suppress(psycopg.Error):
+            pipeline.sync()
+        raise
+
+
 def _configured(connection: psycopg.Connection[Any]) -> None:
     connection.cursor_factory = psycopg.RawCursor
+    connection.add_notice_handler(lambda told: _heard(connection, told))
     adapt(connection)
+
+
+def _heard(connection: psycopg.Connection[Any], told: psycopg.errors.Diagnostic) -> None:
+    """A COMMIT that is cancelled while it waits for a standby succeeds, with a warning: a failover may yet lose it."""
+    if told.severity_nonlocalized == "WARNING":
+        connection._novelo_warned = True  # type: ignore[attr-defined]
 
 
 def _check(connection: psycopg.Connection[Any]) -> None:

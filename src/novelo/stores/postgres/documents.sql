@@ -49,10 +49,13 @@ ON CONFLICT (collection, source) DO UPDATE SET path = excluded.path, hash = excl
 -- It goes.
 DELETE FROM sources WHERE collection = $1 AND source = $2;
 
+-- next_chunk --
+-- The number of a collection's next chunk.
+UPDATE collections SET last = last + 1 WHERE collection = $1 RETURNING (number << 36) + last;
+
 -- put_chunk --
--- A chunk; its number comes with it.
-WITH counted AS (UPDATE collections SET last = last + 1 WHERE collection = $1 RETURNING (number << 36) + last AS last)
-INSERT INTO chunks (collection, number, source, place, body) SELECT $1, last, $2, $3, $4::bytea FROM counted RETURNING number;
+-- A chunk.
+INSERT INTO chunks (collection, number, source, place, body) VALUES ($1, $5, $2, $3, $4);
 
 -- index_chunk --
 -- Its words.
@@ -98,15 +101,16 @@ WHERE c.collection = $1 AND c.number > $2
   AND NOT EXISTS (SELECT 1 FROM chunk_vectors v WHERE v.collection = $1 AND v.chunk = c.number)
 ORDER BY c.number LIMIT $3;
 
+-- next_vector --
+-- The number of a collection's next vector, if the chunk is there and has none.
+UPDATE collections SET last = last + 1
+WHERE collection = $1 AND EXISTS (SELECT 1 FROM chunks WHERE collection = $1 AND number = $2)
+  AND NOT EXISTS (SELECT 1 FROM chunk_vectors WHERE collection = $1 AND chunk = $2)
+RETURNING last;
+
 -- put_chunk_vector --
 -- A vector of a chunk that is there.
-WITH counted AS (
-  UPDATE collections SET last = last + 1
-  WHERE collection = $1 AND EXISTS (SELECT 1 FROM chunks WHERE collection = $1 AND number = $2)
-    AND NOT EXISTS (SELECT 1 FROM chunk_vectors WHERE collection = $1 AND chunk = $2)
-  RETURNING last
-)
-INSERT INTO chunk_vectors (collection, number, chunk, vector) SELECT $1, last, $2, $3::bytea FROM counted;
+INSERT INTO chunk_vectors (collection, number, chunk, vector) VALUES ($1, $4, $2, $3);
 
 -- drop_chunk_vectors --
 -- All vectors go.

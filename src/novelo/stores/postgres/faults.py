@@ -20,6 +20,7 @@ class Lost(StorageUnavailable):
     """The connection broke before the end of a transaction, which changed nothing."""
 
 
+UNSURE = "a transaction was committed and not confirmed, stored or not: ask again with the same key"
 AGAIN = {"40001", "40P01", "23505", "40003"}  # serialization, deadlock, two that made the same row; unknown completion
 BROKEN = ("08", "57P01", "57P02", "57P03")  # the connection, or the server, went
 # What the server calls an error -> what we call it, and what to do.
@@ -61,9 +62,7 @@ def translated(
     state = error.sqlstate or _state_of(str(error))
     gone = state.startswith(BROKEN) or (connection is not None and bool(connection.closed))
     if gone and committing:
-        return StorageUnavailable(
-            "the connection broke while a transaction was committed, stored or not: ask again with the same key"
-        )
+        return StorageUnavailable(UNSURE)
     if gone and connection is not None:
         return Lost(f"the connection to {settings.place} broke, nothing was stored: try again")
     if state in AGAIN:

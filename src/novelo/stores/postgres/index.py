@@ -28,7 +28,7 @@ class Index:
     def put(self, db: Session, key: bytes, owner: str, position: int, words: str) -> None:
         """A message, by its folded words."""
         if self.on and words and position < POSITIONS:
-            db.run("index_entry", (key, position, [self._owner_word(owner), *lexemes(words)]))
+            db.run("index_entry", (key, position, [self.owner_word(owner), *lexemes(words)]))
 
     def caught_up(self, database: object) -> None:
         """Rows do not wait here."""
@@ -51,7 +51,7 @@ class Index:
         """What a stretch of a thread is found by is what it is found by in another."""
         for position, words in list(db.run("words_between", (key, start, stop))):
             said = [word for word in words if not word.startswith(SIGN)]
-            db.run("index_entry", (to, position, [self._owner_word(owner), *said]))
+            db.run("index_entry", (to, position, [self.owner_word(owner), *said]))
 
     def find(
         self, db: Session, words: Sequence[str], key: bytes | None, owner: str | None
@@ -59,7 +59,7 @@ class Index:
         """Thread, position and score of the messages that hold all the words, the best first."""
         if not all(_WORD.fullmatch(word) and storable(word) for word in words):
             return  # no words of a folded text
-        wanted = [*([] if owner is None else [self._owner_word(owner)]), *words]
+        wanted = [*([] if owner is None else [self.owner_word(owner)]), *words]
         name, more = ("find_words", ()) if key is None else ("find_words_of", (key,))
         at, page = 0, PAGE
         while True:
@@ -84,5 +84,6 @@ class Index:
             high = rows[-1][0]
         return out
 
-    def _owner_word(self, owner: str) -> str:
+    def owner_word(self, owner: str) -> str:
+        """The word that says whose a message is; no message holds it."""
         return f"{SIGN}o{blake2b(owner.encode(), key=self._secret, digest_size=8).hexdigest()}"

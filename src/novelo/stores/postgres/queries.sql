@@ -59,8 +59,7 @@ WHERE threads.status = 'erased';
 -- Open a turn: a new epoch, a lease, room for the question, and for the turn's row if it has none yet.
 UPDATE threads SET head = head + 1, turns = turns + $2, running = running + $3, opening = opening + $4, epoch = epoch + 1,
   holder = $5, lease_until = $6, lease_s = $7, open_turn = $8, updated = $9, status = 'active', asked = asked + $10
-WHERE thread = $1
-RETURNING epoch, asked;
+WHERE thread = $1;
 
 -- retake --
 -- Take a turn up again, under a new epoch.
@@ -70,11 +69,11 @@ WHERE thread = $1
 RETURNING epoch, asked;
 
 -- append --
--- Move the head of a thread whose turn is still ours. No row comes back when a newer epoch has taken the thread over.
+-- Move the head of a thread whose turn is still ours. No row comes back when a newer epoch has taken the thread over; whether
+-- the turn is open, close_turn tells.
 UPDATE threads SET head = head + $3, turns = turns + $4, running = running + $5, lease_until = $6, holder = $7,
   open_turn = $8, updated = $9, state = coalesce($10, state)
 WHERE thread = $1 AND epoch = $2 AND status <> 'erased' AND open_turn = $11
-  AND EXISTS (SELECT 1 FROM turns t WHERE t.thread = $1 AND t.first = $11 AND t.status = 'open')
 RETURNING head - $3, turns - $4, running - $5, owner;
 
 -- no_turn --
@@ -122,9 +121,10 @@ UPDATE turns SET status = 'open', epoch = $3, draft = NULL
 WHERE thread = $1 AND first = $2;
 
 -- close_turn --
--- The last step of a turn, or a pause.
-UPDATE turns SET last = greatest(last, $3), status = $4, manifest = coalesce($5, manifest), draft = NULL
-WHERE thread = $1 AND first = $2;
+-- So many entries more of an open turn: the last step, or a pause. What is behind its last one is its own.
+UPDATE turns SET last = last + $3, status = $4, manifest = coalesce($5, manifest), draft = NULL
+WHERE thread = $1 AND first = $2 AND status = 'open'
+RETURNING first;
 
 -- interrupt_turn --
 -- A turn whose writer is gone.
@@ -167,11 +167,11 @@ WHERE thread = $1 AND position >= $2 AND position < $3 ORDER BY position LIMIT $
 
 -- position_of_id --
 -- Where the message with an id stands; the newest if it stands twice.
-SELECT max(position) FROM entries WHERE thread = $1 AND left(id, 200) = left($2, 200) AND id = $2 AND position < $3;
+SELECT max(position) FROM entries WHERE thread = $1 AND right(id, 12) = right($2, 12) AND id = $2 AND position < $3;
 
 -- positions_of_id --
 -- Where messages with an id stand, the newest first.
-SELECT position FROM entries WHERE thread = $1 AND left(id, 200) = left($2, 200) AND id = $2 AND position < $3 ORDER BY position DESC;
+SELECT position FROM entries WHERE thread = $1 AND right(id, 12) = right($2, 12) AND id = $2 AND position < $3 ORDER BY position DESC;
 
 -- hidden_between --
 -- What stays out of contexts, of the positions from one to below another. Ranges do not overlap, so that only the last one
@@ -246,12 +246,9 @@ UPDATE entries SET body = $3, seal = $4, id = $5 WHERE thread = $1 AND position 
 -- One entry with all that its seal covers.
 SELECT position, turn, role, tokens, running, created, id, body, seal FROM entries WHERE thread = $1 AND position = $2;
 
--- sharing --
--- The thread and all forks that have the entry at a position from it.
-WITH RECURSIVE family (key) AS (
-  SELECT $1::bytea UNION SELECT t.thread FROM threads t JOIN family ON t.parent = family.key AND t.fork_at > $2
-)
-SELECT key FROM family;
+-- forks --
+-- Threads forked from another one behind a position. Forks of forks are asked for one by one: they are of other shards.
+SELECT thread, thread_id, created, owner FROM threads WHERE parent = $1 AND fork_at > $2;
 
 -- content_changed --
 -- Something was removed or masked: a summary that is being made from it must not be swapped in.
@@ -308,30 +305,21 @@ WHERE thread = $1 AND model = $2 AND position >= $3 AND position < $4 AND vector
 -- What was made from something that changed.
 DELETE FROM vectors WHERE thread = $1 AND position >= $2 AND position < $3;
 
--- move_vectors --
--- A fork takes over a stretch of the thread that it came from.
-UPDATE vectors SET thread = $4 WHERE thread = $1 AND position >= $2 AND position < $3;
+-- vectors_between --
+-- What a stretch of a thread is found by in its meaning; a fork that outlives it takes it over.
+SELECT model, position, vector FROM vectors WHERE thread = $1 AND position >= $2 AND position < $3;
 
 -- children --
 -- Threads that share the past of another, and up to where; the oldest first.
 SELECT thread, fork_at FROM threads WHERE parent = $1 ORDER BY created, owner, thread_id;
 
--- heirs --
--- All forks, and forks of forks, that share entries from a position on with a thread.
-WITH RECURSIVE family (key) AS (
-  SELECT $1::bytea UNION SELECT t.thread FROM threads t JOIN family ON t.parent = family.key AND t.fork_at > $2
-)
-SELECT thread, thread_id FROM threads WHERE thread IN (SELECT key FROM family) AND thread <> $1
-ORDER BY created, owner, thread_id;
-
 -- fork --
--- A thread that shares its parent's entries below a position.
+-- A thread that shares its parent's entries below a position; under an erased one's key above its epochs.
 INSERT INTO threads (thread, owner, thread_id, head, turns, opening, running, title, tags, metadata, state, parent, fork_at, epoch, created, updated)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $4,
-  coalesce((SELECT epoch + 1 FROM threads WHERE thread = $1 AND status = 'erased'), 0), $13, $13)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $4, 0, $13, $13)
 ON CONFLICT (thread) DO UPDATE SET owner = excluded.owner, thread_id = excluded.thread_id, status = 'active', head = excluded.head,
   turns = excluded.turns, opening = excluded.opening, running = excluded.running, title = excluded.title, tags = excluded.tags,
-  metadata = excluded.metadata, state = excluded.state, parent = excluded.parent, fork_at = excluded.fork_at, epoch = excluded.epoch,
+  metadata = excluded.metadata, state = excluded.state, parent = excluded.parent, fork_at = excluded.fork_at, epoch = threads.epoch + 1,
   created = excluded.created, updated = excluded.updated
 WHERE threads.status = 'erased';
 
@@ -381,9 +369,11 @@ ON CONFLICT (thread, kind) DO UPDATE SET generation = work.generation + 1, spec 
   due = CASE WHEN work.tries = 0 THEN $3 WHEN work.due > 1e11 THEN $5 ELSE greatest(work.due, $3) END;
 
 -- due_work --
--- Jobs that are due, also those that somebody holds.
+-- Jobs that are due, also those that somebody holds; a page.
 SELECT w.thread, w.kind, w.due, w.generation, w.tries, w.spec, w.error, t.owner, t.thread_id, w.holder, w.lease_until
-FROM work w JOIN threads t ON t.thread = w.thread WHERE w.due <= $1 AND t.status <> 'erased' ORDER BY w.due;
+FROM work w JOIN threads t ON t.thread = w.thread
+WHERE w.due <= $1 AND t.status <> 'erased' AND w.due >= $2 AND (w.due, w.thread, w.kind) > ($2, $3::bytea, $4::text)
+ORDER BY w.due, w.thread, w.kind LIMIT $5;
 
 -- claim_work --
 -- A job is ours if nobody else took it since it was read.
@@ -405,16 +395,23 @@ UPDATE work SET holder = '', lease_until = 0, due = $5, tries = $6, error = $7
 WHERE thread = $1 AND kind = $2 AND holder = $3 AND tries = $4;
 
 -- all_work --
--- Jobs of one thread, or of all.
+-- Jobs of all threads.
 SELECT w.thread, w.kind, w.due, w.generation, w.tries, w.spec, w.error, t.owner, t.thread_id, w.holder, w.lease_until
-FROM work w JOIN threads t ON t.thread = w.thread 
-WHERE ($1::bytea IS NULL OR w.thread = $1) AND t.status <> 'erased' ORDER BY w.due;
+FROM work w JOIN threads t ON t.thread = w.thread WHERE t.status <> 'erased' ORDER BY w.due;
+
+-- work_of --
+-- Jobs of one thread.
+SELECT w.thread, w.kind, w.due, w.generation, w.tries, w.spec, w.error, t.owner, t.thread_id, w.holder, w.lease_until
+FROM work w JOIN threads t ON t.thread = w.thread WHERE w.thread = $1 AND t.status <> 'erased' ORDER BY w.due;
 
 -- next_work --
 -- When the next job of each kind is due.
 SELECT kind, min(greatest(due, lease_until)) FROM work GROUP BY kind;
 
+-- next_receipt --
+-- The number of a thread's next receipt.
+SELECT coalesce(max(number), 0) + 1 FROM erasures WHERE thread = $1;
+
 -- receipt --
 -- What an erasure removed, by counts.
-INSERT INTO erasures (thread, number, erased, rows)
-SELECT $1, coalesce(max(number), 0) + 1, $2::double precision, $3::text FROM erasures WHERE thread = $1;
+INSERT INTO erasures (thread, number, erased, rows) VALUES ($1, $4, $2, $3);

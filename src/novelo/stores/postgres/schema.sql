@@ -42,7 +42,7 @@ CREATE INDEX threads_by_owner ON threads (left(owner, 200), updated, thread);
 CREATE INDEX threads_by_use ON threads (updated, thread);
 CREATE INDEX threads_by_parent ON threads (parent) WHERE parent IS NOT NULL;
 
--- role: 0 system, 1 user, 2 assistant, 3 tool. body: the message's JSON without its role; NULL where it was deleted.
+-- role: 0 system, 1 user, 2 assistant, 3 tool. body: the message's JSON without its role and id; NULL where it was deleted.
 -- seal: a hash over all the rest of the row. created: milliseconds.
 CREATE TABLE entries (
   thread bytea NOT NULL,
@@ -57,7 +57,7 @@ CREATE TABLE entries (
   seal bytea NOT NULL,
   PRIMARY KEY (thread, position)
 );
-CREATE INDEX entries_by_id ON entries (thread, left(id, 200)) WHERE id IS NOT NULL;
+CREATE INDEX entries_by_id ON entries (thread, right(id, 12)) WHERE id IS NOT NULL;  -- ids differ at their ends
 
 -- number: 1, 2, 3, ... in the order of first.
 CREATE TABLE turns (
@@ -129,18 +129,17 @@ CREATE TABLE work (
 CREATE INDEX work_by_due ON work (due);
 
 -- LangGraph's checkpoints (stores/checkpoints.py). number: 1, 2, 3, ... in the order of puts in a namespace. start, stop:
--- what it added to the transcript. body: a byte for the format, the skeleton, and a reference for each channel value.
+-- what it added to the transcript. body: see tables/checkpoint_packing.py.
 CREATE TABLE checkpoints (
-  thread bytea NOT NULL,
-  ns text COLLATE "C" NOT NULL,
   number bigint NOT NULL,
-  id text COLLATE "C" NOT NULL,
-  parent text COLLATE "C",
   start bigint NOT NULL,
   stop bigint NOT NULL,
-  run text COLLATE "C",
   expires double precision,
-  metadata text COLLATE "C" NOT NULL,
+  thread bytea NOT NULL,
+  ns text COLLATE "C" NOT NULL,
+  id bytea NOT NULL,
+  parent bytea,
+  run text COLLATE "C",
   body bytea NOT NULL,
   PRIMARY KEY (thread, ns, number)
 );
@@ -240,7 +239,8 @@ CREATE TABLE erasures (
 CREATE TABLE search (
   thread bytea NOT NULL, position bigint NOT NULL, words tsvector NOT NULL, PRIMARY KEY (thread, position)
 );
-CREATE INDEX search_by_words ON search USING gin (words);
+-- Words wait in the index's list in kB of 64 at most: with the 4 MB that it may have else it is mostly list.
+CREATE INDEX search_by_words ON search USING gin (words) WITH (gin_pending_list_limit = 64);
 
 -- What messages are found by in their meaning, made by a job; vector: 16-bit floats, or nothing where there is nothing to be
 -- found by.

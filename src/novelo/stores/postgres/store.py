@@ -8,6 +8,7 @@ can find out.
 
 from __future__ import annotations
 
+import copy
 import random
 import time
 from collections.abc import Callable
@@ -73,6 +74,13 @@ class PostgresStore(TableStore):
     """Threads in one schema of a PostgreSQL database; see `stores/base.py` for what each method promises."""
 
     database: Database
+
+    def for_owner(self, owner: str) -> PostgresStore:
+        """The same store, which tells the server in each transaction whose rows are meant (row-level security)."""
+        made = copy.copy(self)
+        made.__dict__.pop("documents", None)
+        made.database = self.database.of(owner, self.index.owner_word(owner))
+        return made
 
     @cached_property
     def documents(self) -> PostgresDocuments:

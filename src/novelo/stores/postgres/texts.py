@@ -15,7 +15,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from novelo.errors import InvalidSpec
+from novelo.stores.lexemes import SIGN, lexeme, lexemes
 from novelo.stores.sql import statements
+
+__all__ = ["SIGN", "lexeme", "lexemes", "quoted"]
 
 PACKAGE = "novelo.stores.postgres"
 FILES = ("queries.sql", "checkpoints.sql", "documents.sql")
@@ -32,17 +35,15 @@ NOTHING = frozenset(
     ["reseal", "left_over", "is_left_over", "any_left_over", "none_left_over", "seal_chunk", "unindex_chunk"]
 )
 LOCKED = {"thread": "thread_locked", "collection": "collection_locked"}  # in a transaction that writes
-LONGEST = 400  # bytes of a word; PostgreSQL takes less than 2048
-KEPT = 64  # characters that stay of a longer one, before a hash of the whole
-SIGN = "\N{SECTION SIGN}"  # no letter or digit: no folded word holds it
 
 
 class Statement(NamedTuple):
-    """A statement with its schema, how many arguments it takes, and how they are made from those that are given."""
+    """A statement with its schema, how many arguments it takes, how they are made, and whether it gives rows."""
 
     text: str
     arguments: int
     adapted: Callable[[Any], Any] | None
+    gives: bool
 
 
 def checked_schema(name: str) -> str:
@@ -72,24 +73,11 @@ def texts(schema: str) -> tuple[dict[str, Statement], dict[str, Statement]]:
 
 
 def _statement(name: str, text: str) -> Statement:
-    return Statement(text, max(map(int, _ARGUMENT.findall(text)), default=0), _ADAPTED.get(name))
+    gives = text.startswith(("SELECT", "WITH")) or "RETURNING" in text
+    return Statement(text, max(map(int, _ARGUMENT.findall(text)), default=0), _ADAPTED.get(name), gives)
 
 
 # ---------------------------------------------------------------------------------------------- words
-def lexeme(word: str) -> str:
-    """A word as PostgreSQL can hold it: of a very long one the beginning, and a hash."""
-    if len(word) * 4 <= LONGEST or len(word.encode()) <= LONGEST:
-        return word
-    import hashlib
-
-    return f"{word[:KEPT]}{SIGN}{hashlib.blake2b(word.encode(), digest_size=16).hexdigest()}"
-
-
-def lexemes(words: str) -> list[str]:
-    """The different words of a folded text."""
-    return list({lexeme(word) for word in words.split()})
-
-
 def quoted(words: list[str], between: str = "&") -> str:
     """A query for words: each in quotes, so that nothing of it is read as an operator."""
     return f" {between} ".join("'" + lexeme(word).replace("\\", "\\\\").replace("'", "''") + "'" for word in words)

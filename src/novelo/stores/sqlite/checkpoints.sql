@@ -2,12 +2,17 @@
 
 -- by_id --
 -- A checkpoint by its id.
-SELECT ns, number, id, parent, start, stop, run, expires, metadata, body, seal FROM checkpoints
+SELECT ns, number, id, parent, start, stop, run, expires, body, seal FROM checkpoints
 WHERE thread = ?1 AND ns = ?2 AND id = ?3;
+
+-- by_number --
+-- A checkpoint by where it stands.
+SELECT ns, number, id, parent, start, stop, run, expires, body, seal FROM checkpoints
+WHERE thread = ?1 AND ns = ?2 AND number = ?3;
 
 -- newest --
 -- The newest checkpoint of a namespace.
-SELECT ns, number, id, parent, start, stop, run, expires, metadata, body, seal FROM checkpoints
+SELECT ns, number, id, parent, start, stop, run, expires, body, seal FROM checkpoints
 WHERE thread = ?1 AND ns = ?2 ORDER BY number DESC LIMIT 1;
 
 -- newest_id --
@@ -21,13 +26,13 @@ SELECT number FROM checkpoints WHERE thread = ?1 AND ns = ?2 AND id = ?3;
 
 -- put --
 -- A checkpoint, or another one under its id.
-INSERT OR REPLACE INTO checkpoints (thread, ns, number, id, parent, start, stop, run, expires, metadata, body, seal)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12);
+INSERT OR REPLACE INTO checkpoints (thread, ns, number, id, parent, start, stop, run, expires, body, seal)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11);
 
 -- shorten --
 -- A checkpoint's values, less what the transcript says.
 UPDATE checkpoints SET body = ?4,
-  seal = seal('checkpoint', thread, ns, number, id, parent, start, stop, run, expires, metadata, ?4)
+  seal = seal('checkpoint', thread, ns, number, id, parent, start, stop, run, expires, ?4)
 WHERE thread = ?1 AND ns = ?2 AND number = ?3;
 
 -- line --
@@ -52,46 +57,30 @@ WITH RECURSIVE line (id, parent) AS (
 SELECT id FROM line;
 
 -- of_namespace --
--- Checkpoints of a namespace, newest first. Each key of a filter comes as a JSON path for the key itself, one for a key
--- with dots as a way into nested values, and the value.
-SELECT c.thread, t.owner, t.thread_id, c.ns, c.number, c.id, c.parent, c.start, c.stop, c.run, c.expires, c.metadata,
-  c.body, c.seal
+-- Checkpoints of a namespace, newest first.
+SELECT c.thread, t.owner, t.thread_id, c.ns, c.number, c.id, c.parent, c.start, c.stop, c.run, c.expires, c.body, c.seal
 FROM checkpoints c JOIN threads t ON t.thread = c.thread
 WHERE c.thread = ?1 AND c.ns = ?2 AND (?3 IS NULL OR c.id = ?3) AND (?4 IS NULL OR c.id < ?4)
-  AND NOT EXISTS (
-    SELECT 1 FROM json_each(?5) f
-    WHERE coalesce(json_extract(c.metadata, json_extract(f.value, '$[0]')),
-      json_extract(c.metadata, json_extract(f.value, '$[1]'))) IS NOT json_extract(f.value, '$[2]'))
-ORDER BY c.number DESC LIMIT ?6;
+ORDER BY c.number DESC LIMIT ?5;
 
 -- of_thread --
 -- Checkpoints of a thread in all namespaces; likewise.
-SELECT c.thread, t.owner, t.thread_id, c.ns, c.number, c.id, c.parent, c.start, c.stop, c.run, c.expires, c.metadata,
-  c.body, c.seal
+SELECT c.thread, t.owner, t.thread_id, c.ns, c.number, c.id, c.parent, c.start, c.stop, c.run, c.expires, c.body, c.seal
 FROM checkpoints c JOIN threads t ON t.thread = c.thread
 WHERE c.thread = ?1 AND (?3 IS NULL OR c.id = ?3) AND (?4 IS NULL OR c.id < ?4)
-  AND NOT EXISTS (
-    SELECT 1 FROM json_each(?5) f
-    WHERE coalesce(json_extract(c.metadata, json_extract(f.value, '$[0]')),
-      json_extract(c.metadata, json_extract(f.value, '$[1]'))) IS NOT json_extract(f.value, '$[2]'))
-ORDER BY c.id DESC LIMIT ?6;
+ORDER BY c.id DESC LIMIT ?5;
 
 -- of_owner --
 -- Checkpoints of an owner, in one namespace or all; likewise.
-SELECT c.thread, t.owner, t.thread_id, c.ns, c.number, c.id, c.parent, c.start, c.stop, c.run, c.expires, c.metadata,
-  c.body, c.seal
+SELECT c.thread, t.owner, t.thread_id, c.ns, c.number, c.id, c.parent, c.start, c.stop, c.run, c.expires, c.body, c.seal
 FROM threads t JOIN checkpoints c ON c.thread = t.thread
 WHERE t.owner = ?1 AND t.status <> 'erased' AND (?2 IS NULL OR c.ns = ?2) AND (?3 IS NULL OR c.id = ?3)
   AND (?4 IS NULL OR c.id < ?4)
-  AND NOT EXISTS (
-    SELECT 1 FROM json_each(?5) f
-    WHERE coalesce(json_extract(c.metadata, json_extract(f.value, '$[0]')),
-      json_extract(c.metadata, json_extract(f.value, '$[1]'))) IS NOT json_extract(f.value, '$[2]'))
-ORDER BY c.id DESC LIMIT ?6;
+ORDER BY c.id DESC LIMIT ?5;
 
 -- all_of_thread --
 -- All checkpoints of a thread, oldest first.
-SELECT ns, number, id, parent, start, stop, run, expires, metadata, body, seal FROM checkpoints
+SELECT ns, number, id, parent, start, stop, run, expires, body, seal FROM checkpoints
 WHERE thread = ?1 ORDER BY ns, number;
 
 -- of_runs --
@@ -195,18 +184,13 @@ SELECT 1 FROM checkpoints WHERE thread = ?1 LIMIT 1;
 
 -- below --
 -- Checkpoints of a namespace below a number, newest first.
-SELECT ns, number, id, parent, start, stop, run, expires, metadata, body, seal FROM checkpoints
+SELECT ns, number, id, parent, start, stop, run, expires, body, seal FROM checkpoints
 WHERE thread = ?1 AND ns = ?2 AND number < ?3 ORDER BY number DESC;
 
 -- written_below --
 -- What was written at them.
 SELECT number, task, path, body, seal FROM checkpoint_writes
 WHERE thread = ?1 AND ns = ?2 AND number < ?3 ORDER BY number DESC;
-
--- quoting_checkpoints --
--- Checkpoints that hold some bytes themselves.
-SELECT ns, number, id, parent, start, stop, run, expires, metadata, body, seal FROM checkpoints
-WHERE thread = ?1 AND instr(body, ?2);
 
 -- quoting_writes --
 -- Writes that do.

@@ -22,6 +22,8 @@ from novelo.errors import StorageCorrupt, StorageFull, StorageReadOnly, StorageU
 from novelo.stores.sqlite import files
 from novelo.stores.sqlite.index import Index
 from novelo.stores.sqlite.migrations import bring_up, secret_of
+from novelo.stores.sqlite.reading import current
+from novelo.stores.sqlite.reading import read_only as for_reading
 from novelo.stores.sqlite.session import Session
 from novelo.stores.tables.rows import over
 
@@ -83,6 +85,7 @@ class Database:
         synchronous: str = "FULL",
         exclusive: bool = False,
         ballast_bytes: int | None = None,
+        read_only: bool = False,
     ) -> None:
         """Open the file, make or migrate its schema, and set every connection up for durability.
 
@@ -92,12 +95,13 @@ class Database:
             synchronous: FULL; anything less can lose what was acknowledged.
             exclusive: for one process only, where the file layer has no shared memory.
             ballast_bytes: held back for erasures on a full disk; None is 4 MiB once the file has 64 MiB.
+            read_only: for looking alone: nothing is made, and nothing written.
         Raises:
             StorageUnavailable, StorageReadOnly, StorageFull, StorageCorrupt: the file cannot be opened.
             SchemaTooNew: a newer version wrote it.
         """
         self.path = path
-        self.read_only = False
+        self.read_only = read_only
         self._vfs, self._synchronous, self._exclusive = vfs, synchronous, exclusive
         self._free: list[Session] = []
         self._lock = threading.Lock()
@@ -107,13 +111,16 @@ class Database:
         self._process = os.getpid()
         self._closed = self._unclean = False
         on_disk = bool(path) and vfs is None
-        if on_disk:
+        if on_disk and not read_only:
             files.make(Path(path))
         self._file = files.identity(path) if on_disk else None
-        self._ballast = files.Ballast(path, ballast_bytes if on_disk else 0)
+        self._ballast = files.Ballast(path, ballast_bytes if on_disk and not read_only else 0)
         with _ours():
             connection = self._connect()
-            bring_up(connection, self.read_only)
+            if read_only:
+                current(connection, path)
+            else:
+                bring_up(connection, self.read_only)
         self._free.append(connection)
         if not self.read_only:
             self._ballast.lay()
@@ -164,7 +171,9 @@ class Database:
     def writing(self) -> Iterator[Session]:
         """A connection inside an immediate transaction: committed at the end, or rolled back whole."""
         if self.read_only:
-            raise StorageReadOnly("the database was opened read-only: its folder cannot be written")
+            raise StorageReadOnly(
+                "the database was opened read-only: for a look, or since its folder cannot be written"
+            )
         if getattr(self._mine, "connection", None) is not None:
             raise StorageUnavailable("a snapshot is for reading: leave it before you write")
         with self._writing:
@@ -216,8 +225,7 @@ class Database:
     # ------------------------------------------------------------------------------------------ opening
     def _connect(self) -> Session:
         if self.read_only:
-            name = f"file:{Path(self.path).resolve().as_posix()}?immutable=1"
-            return Session(name, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+            return for_reading(self.path)
         flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
         connection = Session(self.path or ":memory:", flags=flags, vfs=self._vfs, statementcachesize=200)
         connection.set_busy_handler(_Patience())

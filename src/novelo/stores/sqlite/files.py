@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 from pathlib import Path
+from urllib.parse import quote
 
 from novelo.errors import InvalidSpec, StorageFull, StorageReadOnly, StorageUnavailable, StoreError
 
@@ -28,18 +29,24 @@ def make(path: Path) -> None:
         if not path.exists():
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, OWNER_ONLY))
     except OSError as error:
-        raise _refused(path, error) from error
+        raise refused(path, error) from error
     if path.is_dir():
         raise StorageUnavailable(f"{path} is a folder; give a file in it, such as {path / 'chat.db'}")
 
 
-def _refused(path: Path, error: OSError) -> StoreError:
-    text = f"the database {path} cannot be made: {error.strerror}"
+def refused(path: Path, error: OSError) -> StoreError:
+    """The error of ours for a file that cannot be made."""
+    text = f"the file {path} cannot be made: {error.strerror}"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StorageFull(text)
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
         return StorageReadOnly(text)
     return StorageUnavailable(text)
+
+
+def address(path: str) -> str:
+    """A file's address, the same however it was named."""
+    return f"sqlite:///{quote(str(Path(path).resolve()))}"
 
 
 def identity(path: str) -> tuple[int, int] | None:

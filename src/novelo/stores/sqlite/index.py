@@ -47,7 +47,7 @@ class Index:
         """A message, by its folded words."""
         if not self.on or not words or position >= POSITIONS:
             return
-        values = (f"{self._owner_word(owner)} {words}", key, position)
+        values = (f"{self.owner_word(owner)} {words}", key, position)
         db.run("index_entry", values)
         if not db.changes():
             number = next(iter(db.run("next_number")))[0]
@@ -99,7 +99,7 @@ class Index:
         """Thread, position and score of the messages that hold all the words, the best first."""
         if not all(_WORD.fullmatch(word) and storable(word) for word in words):
             return  # no words of a folded text
-        wanted = [*([] if owner is None else [self._owner_word(owner)]), *words]
+        wanted = [*([] if owner is None else [self.owner_word(owner)]), *words]
         rows = range(1 << 62) if key is None else _rows_of(db, key)
         for text, thread, position in db.run("waiting_between", (rows.start, rows.stop)):
             if set(wanted) <= set(text.split()):
@@ -136,7 +136,8 @@ class Index:
             out += [row[0] - rows.start for row in found]
         return out
 
-    def _owner_word(self, owner: str) -> str:
+    def owner_word(self, owner: str) -> str:
+        """The word that says whose a message is; no message holds it."""
         return f"{SIGN}o{blake2b(owner.encode(), key=self._secret, digest_size=8).hexdigest()}"
 
 

@@ -29,8 +29,7 @@ WHERE status = 'erased';
 UPDATE threads SET head = head + 1, turns = turns + ?2, running = running + ?3, opening = opening + ?4, epoch = epoch + 1,
   holder = ?5, lease_until = ?6, lease_s = ?7, open_turn = ?8, updated = ?9, status = 'active', asked = asked + ?10,
   seal = seal('thread', thread, head + 1, turns + ?2, opening + ?4, running + ?3, epoch + 1, 'active', content_version, parent, fork_at, hidden, pinned, asked + ?10, summary, created)
-WHERE thread = ?1
-RETURNING epoch, asked;
+WHERE thread = ?1;
 
 -- reseal --
 -- A thread's row was changed on purpose.
@@ -44,12 +43,12 @@ WHERE thread = ?1
 RETURNING epoch, asked;
 
 -- append --
--- Move the head of a thread whose turn is still ours. No row comes back when a newer epoch has taken the thread over.
+-- Move the head of a thread whose turn is still ours. No row comes back when a newer epoch has taken the thread over; whether
+-- the turn is open, close_turn tells.
 UPDATE threads SET head = head + ?3, turns = turns + ?4, running = running + ?5, lease_until = ?6, holder = ?7,
   open_turn = ?8, updated = ?9, state = coalesce(?10, state),
   seal = seal('thread', thread, head + ?3, turns + ?4, opening, running + ?5, epoch, status, content_version, parent, fork_at, hidden, pinned, asked, summary, created)
 WHERE thread = ?1 AND epoch = ?2 AND status <> 'erased' AND open_turn = ?11
-  AND EXISTS (SELECT 1 FROM turns t WHERE t.thread = ?1 AND t.first = ?11 AND t.status = 'open')
 RETURNING head - ?3, turns - ?4, running - ?5, owner;
 
 -- no_turn --
@@ -132,10 +131,11 @@ UPDATE turns SET status = 'open', epoch = ?3, draft = NULL,
 WHERE thread = ?1 AND first = ?2;
 
 -- close_turn --
--- The last step of a turn, or a pause.
-UPDATE turns SET last = max(last, ?3), status = ?4, manifest = coalesce(?5, manifest), draft = NULL,
-  seal = seal('turn', thread, first, number, max(last, ?3), ?4, epoch, created, key, request)
-WHERE thread = ?1 AND first = ?2;
+-- So many entries more of an open turn: the last step, or a pause. What is behind its last one is its own.
+UPDATE turns SET last = last + ?3, status = ?4, manifest = coalesce(?5, manifest), draft = NULL,
+  seal = seal('turn', thread, first, number, last + ?3, ?4, epoch, created, key, request)
+WHERE thread = ?1 AND first = ?2 AND status = 'open'
+RETURNING first;
 
 -- interrupt_turn --
 -- A turn whose writer is gone.

@@ -38,7 +38,7 @@ CREATE TABLE threads (
 CREATE INDEX threads_by_owner ON threads (owner, updated);
 CREATE INDEX threads_by_parent ON threads (parent) WHERE parent IS NOT NULL;
 
--- role: 0 system, 1 user, 2 assistant, 3 tool. body: the message's JSON without its role; NULL where it was deleted.
+-- role: 0 system, 1 user, 2 assistant, 3 tool. body: the message's JSON without its role and id; NULL where it was deleted.
 -- seal: a hash over all the rest of the row. created: milliseconds.
 CREATE TABLE entries (
   thread BLOB NOT NULL,
@@ -129,18 +129,17 @@ CREATE TABLE work (
 CREATE INDEX work_by_due ON work (due);
 
 -- LangGraph's checkpoints (stores/checkpoints.py). number: 1, 2, 3, ... in the order of puts in a namespace. start, stop:
--- what it added to the transcript. body: a byte for the format, the skeleton, and a reference for each channel value.
+-- what it added to the transcript. body: see tables/checkpoint_packing.py.
 CREATE TABLE checkpoints (
   thread BLOB NOT NULL,
   ns TEXT NOT NULL,
   number INTEGER NOT NULL,
-  id TEXT NOT NULL,
-  parent TEXT,
+  id BLOB NOT NULL,
+  parent BLOB,
   start INTEGER NOT NULL,
   stop INTEGER NOT NULL,
   run TEXT,
   expires REAL,
-  metadata TEXT NOT NULL,
   body BLOB NOT NULL,
   seal BLOB NOT NULL,
   PRIMARY KEY (thread, ns, number)

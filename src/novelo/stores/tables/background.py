@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from decimal import Decimal
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -11,13 +12,15 @@ import msgspec
 from novelo.errors import StorageCorrupt
 from novelo.stores.base import PARKED, Base, Job, Lease, ThreadRow, Work
 from novelo.stores.rules import RETAKEN_S, free_job, storable
-from novelo.stores.tables.connection import Connection
+from novelo.stores.tables.connection import Connection, Row
 from novelo.stores.tables.facts import read_call, spent_of, thread_row
 from novelo.stores.tables.reading import Reading
 from novelo.stores.tables.rows import over, sealed, unsealed
 from novelo.stores.tables.walk import hidden_between
 from novelo.summaries import Summary
 from novelo.usage import Call, Spent
+
+END_S = 1e12  # a moment behind all others
 
 
 class Background(Reading):
@@ -113,20 +116,25 @@ class Background(Reading):
             if found is not None and found[0].status != "erased":
                 self._note(db, key, None, calls, now)
 
-    def _note(self, db: Connection, key: bytes, first: int | None, calls: Sequence[Call], now: float) -> None:
+    def _note(
+        self,
+        db: Connection,
+        key: bytes,
+        first: int | None,
+        calls: Sequence[Call],
+        now: float,
+        before: Iterator[Row] | None = None,
+    ) -> None:
+        """Add to the ledger; `before` is the newest call so far, if it was asked for already."""
         if not calls:
             return
-        number, spent = self._last_call(db, key, now + 1e9)
+        number, spent = _last_call(key, self._newest_call(db, key) if before is None else before)
         for call in calls:
             number, spent = number + 1, spent.plus(call)
             db.run("call", _call_row(key, number, first, call, spent, now))
 
-    def _last_call(self, db: Connection, key: bytes, before: float) -> tuple[int, Spent]:
-        row = next(iter(db.run("last_call", (key, int(before * 1000)))), None)
-        if row is None:
-            return -1, Spent()
-        read_call(key, row[1:])
-        return row[0], spent_of(row[1:])
+    def _newest_call(self, db: Connection, key: bytes, before: float = END_S) -> Iterator[Row]:
+        return db.run("last_call", (key, int(before * 1000)))
 
     def spent(self, key: bytes | None, owner: str, since: float) -> Spent:
         """What a thread, or an owner, has spent since a moment."""
@@ -136,9 +144,9 @@ class Background(Reading):
             keys = [key] if key is not None else [row[0] for row in db.run("spenders", (owner,))]
             total = Spent()
             for one in keys:
-                now, before = self._last_call(db, one, 1e12)[1], Spent()
+                now, before = _last_call(one, self._newest_call(db, one))[1], Spent()
                 if since > 0:
-                    before = self._last_call(db, one, since)[1]
+                    before = _last_call(one, self._newest_call(db, one, since))[1]
                 total = total.less(before).add(now)
             return total
 
@@ -158,9 +166,9 @@ class Background(Reading):
     ) -> list[Job]:
         """Jobs that are due, and ours from now on: nobody else works at them while the lease holds."""
         with self.database.reading() as db:
-            moment = lease.now if key is None else PARKED
-            jobs = [_job(row) for row in db.run("due_work", (moment,)) if key in (None, row[0])]
-        jobs = [job for job in jobs if free_job(job, lease) and (kinds is None or job.kind in kinds)][:limit]
+            rows = db.run("due_work", (lease.now,)) if key is None else db.run("all_work", (key,))
+            due = (job for job in map(_job, rows) if free_job(job, lease) and (kinds is None or job.kind in kinds))
+            jobs = list(islice((job for job in due if job.due <= PARKED), limit))
         if not jobs:
             return []
         out = []
@@ -215,6 +223,15 @@ def _read(key: bytes, row: tuple[Any, ...]) -> Summary:
         return msgspec.json.decode(unsealed(key, f"summary {row[0]}", row[1]), type=Summary)
     except msgspec.MsgspecError as error:
         raise StorageCorrupt(f"a summary of thread {key.hex()} was altered outside of novelo") from error
+
+
+def _last_call(key: bytes, rows: Iterator[Row]) -> tuple[int, Spent]:
+    """The number of a call, and what the thread had spent with it; before the first one, -1 and nothing."""
+    row = next(iter(list(rows)), None)
+    if row is None:
+        return -1, Spent()
+    read_call(key, row[1:])
+    return row[0], spent_of(row[1:])
 
 
 def _job(row: tuple[Any, ...]) -> Job:

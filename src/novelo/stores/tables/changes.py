@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any
@@ -23,7 +23,7 @@ from novelo.stores.rules import (
     without_quotes,
 )
 from novelo.stores.tables.checkpoint_rows import forget
-from novelo.stores.tables.connection import Connection
+from novelo.stores.tables.connection import Connection, Row
 from novelo.stores.tables.facts import thread_row
 from novelo.stores.tables.recall import Recalled
 from novelo.stores.tables.rows import Facts, from_row, seal, sealed, to_row, unsealed
@@ -40,9 +40,9 @@ class Changes(Recalled):
     """The changing half of a store over tables."""
 
     def _ensure(
-        self, db: Connection, key: bytes, names: tuple[str, str], now: float
+        self, db: Connection, key: bytes, names: tuple[str, str], now: float, there: Iterator[Row] | None = None
     ) -> tuple[ThreadRow, dict[str, Any], float]:
-        found = self.known(db, key)
+        found = self.known(db, key, there)
         if found is None or found[0].status == "erased":
             if found is not None:
                 self._clear(db, key)

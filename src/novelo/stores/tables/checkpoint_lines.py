@@ -5,6 +5,7 @@ from __future__ import annotations
 from novelo.errors import ConcurrentTurnError, ThreadErased
 from novelo.stores.checkpoints import NewCheckpoint, Runs, Talk, runs_of
 from novelo.stores.rules import merged, without
+from novelo.stores.tables.checkpoint_packing import coded, decoded
 from novelo.stores.tables.checkpoint_reading import CheckpointReading
 from novelo.stores.tables.checkpoint_rows import read_checkpoint
 from novelo.stores.tables.connection import Connection
@@ -16,7 +17,7 @@ def parent_of(db: Connection, new: NewCheckpoint) -> int:
     """Where the parent stands; 0 if there is none."""
     if new.parent is None:
         return 0
-    row = next(iter(db.run("place_of", (new.key, new.ns, new.parent))), None)
+    row = next(iter(db.run("place_of", (new.key, new.ns, coded(new.parent)))), None)
     if row is not None:
         return int(row[0])
     found = thread_row(db, new.key)
@@ -57,11 +58,11 @@ def _said(
     It is what its checkpoints added to the transcript, and what their states hold since the line left the one to
     another checkpoint: a message may have been said in a third branch first, and stands there.
     """
-    out = list(db.run("line", (new.key, end)))
-    shared = {row[0] for row in db.run("ancestors", (new.key, other))}
+    out = list(db.run("line", (new.key, coded(end))))
+    shared = {decoded(row[0]) for row in db.run("ancestors", (new.key, coded(other)))}
     at: str | None = end
     while at is not None:
-        row = next(iter(db.run("by_id", (new.key, new.ns, at))), None)
+        row = next(iter(db.run("by_id", (new.key, new.ns, coded(at)))), None)
         if row is None:
             break
         found = read_checkpoint(new.key, row)
@@ -83,6 +84,6 @@ def show(reading: CheckpointReading, db: Connection, new: NewCheckpoint, placing
 
 def joined_span(db: Connection, new: NewCheckpoint, start: int, stop: int) -> tuple[int, int]:
     """What the checkpoint that is replaced had added stays of its line."""
-    row = next(iter(db.run("by_id", (new.key, new.ns, new.id))))
+    row = next(iter(db.run("by_id", (new.key, new.ns, coded(new.id)))))
     pieces = [piece for piece in ((row[4], row[5]), (start, stop)) if piece[0] < piece[1]] or [(start, stop)]
     return min(pieces)[0], max(piece[1] for piece in pieces)

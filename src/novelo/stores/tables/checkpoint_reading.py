@@ -23,6 +23,8 @@ from novelo.stores.checkpoints import (
     runs_of,
     unrolled,
 )
+from novelo.stores.rules import storable
+from novelo.stores.tables.checkpoint_packing import coded
 from novelo.stores.tables.checkpoint_rows import read_checkpoint, read_written
 from novelo.stores.tables.connection import Connection
 from novelo.stores.tables.facts import thread_row
@@ -42,17 +44,32 @@ class CheckpointReading:
 
     def get(self, key: bytes, ns: str, checkpoint: str | None) -> Checkpoint | None:
         """A checkpoint by its id, or the newest of a namespace."""
+        if not storable(ns) or not storable(checkpoint or ""):
+            return None
         with self.database.reading() as db:
             if checkpoint is None:
                 row = next(iter(db.run("newest", (key, ns))), None)
             else:
-                row = next(iter(db.run("by_id", (key, ns, checkpoint))), None)
+                row = next(iter(db.run("by_id", (key, ns, coded(checkpoint)))), None)
         return None if row is None else read_checkpoint(key, row)
 
     def writes(self, key: bytes, ns: str, number: int) -> list[Written]:
         """What was written at a checkpoint."""
         with self.database.reading() as db:
-            return [read_written(key, ns, number, row) for row in db.run("written", (key, ns, number))]
+            found = [read_written(key, ns, number, row) for row in db.run("written", (key, ns, number))]
+            return joined(found, self._before(db, key, ns, number))
+
+    def _before(self, db: Connection, key: bytes, ns: str, number: int) -> Sequence[Written]:
+        """What was written at a checkpoint and came with the one that stands next."""
+        row = next(iter(db.run("by_number", (key, ns, number + 1))), None)
+        return () if row is None else read_checkpoint(key, row).before
+
+    def _written_by(self, db: Connection, key: bytes, ns: str, number: int, task: str) -> Written | None:
+        """What a task wrote at a checkpoint."""
+        row = next(iter(db.run("written_by", (key, ns, number, task))), None)
+        if row is not None:
+            return read_written(key, ns, number, row)
+        return next((one for one in self._before(db, key, ns, number) if one.task == task), None)
 
     def values(self, key: bytes, numbers: Sequence[int]) -> dict[int, Value]:
         """Values by their numbers."""
@@ -142,15 +159,16 @@ class CheckpointReading:
         seeds: dict[str, Ref] = {}
         found: dict[str, list[tuple[str, Ref]]] = {channel: [] for channel in channels}
         with self.database.reading() as db:
-            row = next(iter(db.run("by_id", (key, ns, checkpoint))), None)
+            row = next(iter(db.run("by_id", (key, ns, coded(checkpoint)))), None)
             if row is None:
                 return seeds, found
-            wanted = row[3]
+            wanted, above = row[3], row
             # a line is nearly always one of neighbours: read it as a range, and pass over what is of other branches
             lines = db.run("below", (key, ns, row[1]))
             notes = db.run("written_below", (key, ns, row[1]))
             note = next(notes, None)
             for row in lines:
+                next_one, above = above, row
                 if row[2] != wanted:
                     continue
                 at = read_checkpoint(key, row)
@@ -160,12 +178,14 @@ class CheckpointReading:
                 while note is not None and note[0] == at.number:
                     written.append(read_written(key, ns, at.number, note[1:]))
                     note = next(notes, None)
+                if next_one[1] == at.number + 1:
+                    written = joined(written, read_checkpoint(key, next_one).before)
                 for one in sorted(written, key=lambda one: (one.path, one.task), reverse=True):
                     for _, channel, ref in reversed(one.items):
                         if channel in found and channel not in seeds:
                             found[channel].append((one.task, ref))
                 seeds |= {c: at.values[c] for c in channels if c not in seeds and c in at.values}
-                wanted = at.parent
+                wanted = row[3]
                 if wanted is None or len(seeds) == len(found):
                     break
         return seeds, found
@@ -181,14 +201,45 @@ class CheckpointReading:
         limit: int | None,
     ) -> list[Checkpoint]:
         """Checkpoints, newest first."""
-        paths = []
-        for name, value in filter:
-            steps = "".join(f'."{step}"' for step in name.split("."))
-            paths.append((f'$."{name}"', f"${steps}", value))
-        more = (checkpoint, before, msgspec.json.encode(paths).decode(), -1 if limit is None else limit)
+        if not all(storable(text) for text in (owner, ns, checkpoint, before) if text is not None):
+            return []
+        most = -1 if limit is None else limit
+        more = (*(None if name is None else coded(name) for name in (checkpoint, before)), -1 if filter else most)
+        out: list[Checkpoint] = []
         with self.database.reading() as db:
             if key is None:
                 rows = db.run("of_owner", (owner, ns, *more))
             else:
                 rows = db.run("of_thread" if ns is None else "of_namespace", (key, ns, *more))
-            return [read_checkpoint(row[0], row[3:], (row[1], row[2])) for row in rows]
+            for row in rows:
+                if len(out) == most:
+                    break
+                one = read_checkpoint(row[0], row[3:], (row[1], row[2]))
+                if not filter or _holds(one, filter):
+                    out.append(one)
+        return out
+
+
+def joined(rows: list[Written], before: Sequence[Written]) -> list[Written]:
+    """What has a row of its own, and what came with the next checkpoint; a row says all that its task wrote."""
+    told = {one.task for one in rows}
+    return [*rows, *(one for one in before if one.task not in told)]
+
+
+def _holds(one: Checkpoint, filter: Sequence[tuple[str, Any]]) -> bool:
+    """Whether metadata has each value under its key, or, for a key with dots, at the end of a way into it."""
+    try:
+        found = msgspec.json.decode(one.metadata)
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise StorageCorrupt(f"the metadata of checkpoint {one.id} cannot be read: restore a backup") from error
+    return all(_same(found, name, value) for name, value in filter)
+
+
+def _same(metadata: Any, name: str, value: Any) -> bool:
+    for way in ([name], name.split(".")):
+        at: Any = metadata
+        for step in way:
+            at = at.get(step) if isinstance(at, dict) else None
+        if at is not None:
+            return bool(at == value)
+    return value is None

@@ -9,6 +9,7 @@ import msgspec
 from novelo.stores.base import ThreadRow
 from novelo.stores.checkpoints import Checkpoint, Kept, LongList, Places, Ref, unrolled
 from novelo.stores.rules import storable
+from novelo.stores.tables.checkpoint_packing import written_body
 from novelo.stores.tables.checkpoint_reading import CheckpointReading
 from novelo.stores.tables.checkpoint_rows import put_checkpoint, put_written, read_checkpoint, read_written
 from novelo.stores.tables.connection import Connection
@@ -23,10 +24,8 @@ def delete_runs(reading: CheckpointReading, runs: Sequence[str], owner: str | No
         found = list(db.run("of_runs", (named, owner)))
         for key in sorted({place[0] for place in found}):
             db.lock(key)
-        for place in found:
-            db.run("drop", place)
-            db.run("drop_writes", place)
         for key in {place[0] for place in found}:
+            _drop(db, key, {(place[1], place[2]) for place in found if place[0] == key})
             _sweep(reading, db, key)
     return len(found)
 
@@ -38,12 +37,23 @@ def prune(reading: CheckpointReading, key: bytes, keep_latest: bool) -> int:
         rows = [read_checkpoint(key, row) for row in db.run("all_of_thread", (key,))]
         kept = _needed(rows) if keep_latest else set()
         gone = [row for row in rows if (row.ns, row.number) not in kept]
-        for row in gone:
-            db.run("drop", (key, row.ns, row.number))
-            db.run("drop_writes", (key, row.ns, row.number))
+        _drop(db, key, {(row.ns, row.number) for row in gone})
         if gone:
             _sweep(reading, db, key)
     return len(gone)
+
+
+def _drop(db: Connection, key: bytes, gone: set[tuple[str, int]]) -> None:
+    """Checkpoints go, with what was written at them; what came with them and was written at one that stays, stays."""
+    for ns, number in gone:
+        if (ns, number - 1) not in gone and list(db.run("by_number", (key, ns, number - 1))):
+            there = {row[0] for row in db.run("written", (key, ns, number - 1))}
+            for row in list(db.run("by_number", (key, ns, number))):
+                for one in read_checkpoint(key, row).before:
+                    if one.task not in there:
+                        put_written(db, key, ns, number - 1, one.task, one.path, written_body(one.items))
+        db.run("drop", (key, ns, number))
+        db.run("drop_writes", (key, ns, number))
 
 
 def _needed(rows: Sequence[Checkpoint]) -> set[tuple[str, int]]:
@@ -68,7 +78,8 @@ def _sweep(reading: CheckpointReading, db: Connection, key: bytes) -> None:
     """Values that nothing refers to any more go; what an entry of the transcript points to stays."""
     refs: list[Ref] = []
     for row in db.run("all_of_thread", (key,)):
-        refs += read_checkpoint(key, row).values.values()
+        found = read_checkpoint(key, row)
+        refs += [*found.values.values(), *(item[2] for one in found.before for item in one.items)]
     for row in db.run("all_written", (key,)):
         refs += [item[2] for item in read_written(key, row[0], row[1], row[2:]).items]
     used: set[int] = set()
@@ -99,7 +110,7 @@ def copy(reading: CheckpointReading, source: ThreadRow, key: bytes, names: tuple
         reading.store._fork(db, source, key, names, found[0].head if found else 0, now)
         for row in list(db.run("all_of_thread", (source.key,))):
             read_checkpoint(source.key, row)
-            put_checkpoint(db, key, *row[:10])
+            put_checkpoint(db, key, *row[:9])
         for row in list(db.run("all_written", (source.key,))):
             read_written(source.key, row[0], row[1], row[2:])
             put_written(db, key, *row[:5])

@@ -4,29 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
-from novelo.errors import SchemaTooNew, StorageCorrupt
 from novelo.messages import Message
 from novelo.stores.checkpoints import GONE, Checkpoint, Inline, Ref, Written
+from novelo.stores.tables.checkpoint_packing import ENCODE, body_of, decoded, items_of, parts_of, written_body
 from novelo.stores.tables.connection import Connection
 from novelo.stores.tables.rows import over, verify
 
-FORMAT = 1  # the first byte of a body
 QUOTED = 16  # characters from which on a text is looked for inside of others too
-ENCODE = msgspec.msgpack.Encoder().encode
-_BODY = msgspec.msgpack.Decoder(tuple[bytes, dict[str, Ref]])
-_WRITES = msgspec.msgpack.Decoder(list[tuple[int, str, Ref]])
-
-
-def body_of(skeleton: bytes, refs: dict[str, Ref]) -> bytes:
-    """A checkpoint's skeleton and references as they are stored."""
-    return bytes((FORMAT,)) + ENCODE((skeleton, refs))
-
-
-def written_body(items: list[tuple[int, str, Ref]]) -> bytes:
-    """What a task wrote as it is stored."""
-    return bytes((FORMAT,)) + ENCODE(items)
 
 
 def put_checkpoint(db: Connection, *row: Any) -> None:
@@ -39,42 +23,25 @@ def put_written(db: Connection, *row: Any) -> None:
     db.run("write", (*row, over("checkpoint writes", *row)))
 
 
-def _known(what: str, key: bytes, body: Any) -> bytes:
-    """A body without the byte for its format.
-
-    Raises:
-        SchemaTooNew: a newer version wrote it.
-    """
-    if not isinstance(body, bytes) or not body:
-        raise StorageCorrupt(f"a {what} of thread {key.hex()} is empty: restore a backup")
-    if body[0] > FORMAT:
-        raise SchemaTooNew(f"a {what} has format {body[0]}, this version knows up to {FORMAT}: upgrade novelo")
-    return body[1:]
-
-
 def read_checkpoint(key: bytes, row: tuple[Any, ...], names: tuple[str, str] = ("", "")) -> Checkpoint:
     """A checkpoint of all columns of its row but the thread.
 
     Raises:
         StorageCorrupt: it was altered outside of this program. SchemaTooNew: a newer version wrote it.
     """
-    ns, number, name, parent, _, _, _, expires, metadata, body, found = row
-    verify(found, "checkpoint", key, *row[:10])
-    try:
-        skeleton, values = _BODY.decode(_known("checkpoint", key, body))
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise StorageCorrupt(f"checkpoint {name} of thread {key.hex()} is none of ours") from error
-    return Checkpoint(key, ns, number, name, parent, metadata, skeleton, values, names, expires)
+    ns, number, name, parent, _, _, _, expires, body, found = row
+    verify(found, "checkpoint", key, *row[:9])
+    said = decoded(name)
+    skeleton, metadata, values, before = parts_of(f"checkpoint {said}", key, body)
+    follows = None if parent is None else decoded(parent)
+    return Checkpoint(key, ns, number, said, follows, metadata, skeleton, values, names, expires, before)
 
 
 def read_written(key: bytes, ns: str, number: int, row: tuple[Any, ...]) -> Written:
     """What a task wrote at a checkpoint, of the columns task, path, body and seal; likewise."""
     task, path, body, found = row
     verify(found, "checkpoint writes", key, ns, number, task, path, body)
-    try:
-        return Written(task, path, _WRITES.decode(_known("checkpoint's writes", key, body)))
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise StorageCorrupt(f"writes at checkpoint {number} of thread {key.hex()} are none of ours") from error
+    return Written(task, path, items_of(f"writes at checkpoint {number}", key, body))
 
 
 # ---------------------------------------------------------------------------------------------- what must go
@@ -96,20 +63,28 @@ def forget(db: Connection, key: bytes, position: int, message: Message, *, repla
         for number, body in list(db.run("quoting_values", (key, sign))):
             if _quotes(body, sign):
                 db.run("gone", (key, number))
-        for row in list(db.run("quoting_checkpoints", (key, sign))):
-            at = read_checkpoint(key, row)
-            refs = {channel: _emptied(ref, sign) for channel, ref in at.values.items()}
-            put_checkpoint(db, key, *row[:9], body_of(at.skeleton, refs))
         for row in list(db.run("quoting_writes", (key, sign))):
             done = read_written(key, row[0], row[1], row[2:])
-            items = [(index, channel, _emptied(ref, sign)) for index, channel, ref in done.items]
-            put_written(db, key, *row[:4], written_body(items))
+            put_written(db, key, *row[:4], written_body(_emptied_of(done, sign)))
+    signs = _signs(message)
+    for row in list(db.run("all_of_thread", (key,))) if signs else ():
+        at = read_checkpoint(key, row)
+        refs, before = at.values, at.before
+        for sign in signs:
+            refs = {channel: _emptied(ref, sign) for channel, ref in refs.items()}
+            before = [Written(one.task, one.path, _emptied_of(one, sign)) for one in before]
+        if (refs, before) != (at.values, at.before):
+            put_checkpoint(db, key, *row[:8], body_of(at.skeleton, at.metadata, refs, before))
 
 
 def _signs(message: Message) -> list[bytes]:
     texts = {part for part in (message.text, *(getattr(p, "text", None) for p in message.parts)) if part}
     texts |= {call.arguments for call in message.tool_calls if len(call.arguments) >= QUOTED}
     return [text.encode() if len(text) >= QUOTED else ENCODE(text) for text in texts]
+
+
+def _emptied_of(one: Written, sign: bytes) -> list[tuple[int, str, Ref]]:
+    return [(index, channel, _emptied(ref, sign)) for index, channel, ref in one.items]
 
 
 def _emptied(ref: Ref, sign: bytes) -> Ref:

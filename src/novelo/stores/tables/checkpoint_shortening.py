@@ -9,9 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from novelo.stores.checkpoints import INLINE_BYTES, ONCE_BYTES, Blob, Cut, Inline, Kept, NewCheckpoint, Ref, hash_of
+from novelo.stores.checkpoints import (
+    INLINE_BYTES,
+    ONCE_BYTES,
+    Blob,
+    Cut,
+    Inline,
+    Kept,
+    NewCheckpoint,
+    Ref,
+    Written,
+    hash_of,
+)
+from novelo.stores.tables.checkpoint_packing import ENCODE, body_of, written_body
 from novelo.stores.tables.checkpoint_reading import CUT
-from novelo.stores.tables.checkpoint_rows import ENCODE, body_of, put_written, written_body
+from novelo.stores.tables.checkpoint_rows import put_written
 from novelo.stores.tables.checkpoint_values import keep
 from novelo.stores.tables.connection import Connection
 from novelo.stores.tables.placing import Placing
@@ -25,7 +37,9 @@ class Row(NamedTuple):
 
     columns: tuple[Any, ...]
     skeleton: bytes
+    metadata: str
     refs: dict[str, Ref]
+    before: Sequence[Written]
 
 
 class Task(NamedTuple):
@@ -74,7 +88,7 @@ class Shortening:
             if isinstance(one, Row):
                 short = {c: _shortened(new.key, ref, texts) or ref for c, ref in one.refs.items()}
                 if short != one.refs:
-                    db.run("shorten", (*one.columns, body_of(one.skeleton, short)))
+                    db.run("shorten", (*one.columns, body_of(one.skeleton, one.metadata, short, one.before)))
             elif isinstance(one, Task):
                 items = [(i, c, _shortened(new.key, ref, texts) or ref) for i, c, ref in one.items]
                 if items != one.items:

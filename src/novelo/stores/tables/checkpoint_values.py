@@ -6,8 +6,8 @@ from hashlib import blake2b
 from itertools import takewhile
 
 from novelo.stores.checkpoints import Blob, LongList, Ref, runs_of
+from novelo.stores.tables.checkpoint_packing import ENCODE
 from novelo.stores.tables.checkpoint_reading import CheckpointReading
-from novelo.stores.tables.checkpoint_rows import ENCODE
 from novelo.stores.tables.connection import Connection
 
 LIST_TYPE = "list"

@@ -22,20 +22,15 @@ from novelo.stores.checkpoints import (
     Ref,
     StalePlaces,
     Talk,
+    Written,
     hash_of,
     runs_of,
 )
 from novelo.stores.tables import checkpoint_removing
 from novelo.stores.tables.checkpoint_lines import branch, joined_span, parent_of, show
+from novelo.stores.tables.checkpoint_packing import body_of, coded, decoded, written_body
 from novelo.stores.tables.checkpoint_reading import CheckpointReading
-from novelo.stores.tables.checkpoint_rows import (
-    body_of,
-    put_checkpoint,
-    put_written,
-    read_checkpoint,
-    read_written,
-    written_body,
-)
+from novelo.stores.tables.checkpoint_rows import put_checkpoint, put_written, read_checkpoint
 from novelo.stores.tables.checkpoint_shortening import Row, Shortening, Task
 from novelo.stores.tables.checkpoint_values import keep_list
 from novelo.stores.tables.connection import Connection
@@ -53,16 +48,17 @@ class TableCheckpoints(CheckpointReading):
     # ------------------------------------------------------------------------------------------ writing
     def put(
         self, new: NewCheckpoint, writes: Sequence[NewWrites] = (), of_parent: Sequence[NewWrites] = ()
-    ) -> tuple[dict[str, list[int]], float]:
+    ) -> tuple[dict[str, list[int]], float, list[dict[int, list[int]]]]:
         """Store a checkpoint, with its messages, in one transaction."""
         with self.database.writing() as db:
             db.lock(new.key)
-            last, newest, own = next(iter(db.run("newest_id", (new.key, new.ns, new.id))), (0, None, None))
-            follows = newest is not None and new.parent == newest
+            name, before_it = coded(new.id), None if new.parent is None else coded(new.parent)
+            last, newest, own = next(iter(db.run("newest_id", (new.key, new.ns, name))), (0, None, None))
+            follows = newest is not None and before_it == newest
             parent = last if follows else parent_of(db, new)
             if own is None and newest is not None and not follows:
-                branch(self, db, new, newest)
-            placing = Placing(self, db, new.key, new, self._fence(db, new))
+                branch(self, db, new, decoded(newest))
+            placing = Placing(self, db, new.key, new, self._fence(db, new, of_parent))
             number = last + 1 if own is None else own
             for taken, said in new.replayed:
                 placing.take_up(taken, said)
@@ -73,30 +69,32 @@ class TableCheckpoints(CheckpointReading):
             show(self, db, new, placing)
             start, stop = placing.append(new.now)
             self._shortening.parent(db, new, placing)
-            for one in (
-                of_parent if parent else ()
-            ):  # behind the messages that came of it: those are told by their positions
-                self._write(db, (new.key, new.ns, str(new.parent)), parent, one, known=True)
+            # behind the messages that came of it: they have positions now
+            before, wrote = self._taken_up(db, new, parent, 0 if own else number, of_parent, placing)
             refs = self._refs(db, new, lists)
-            body = body_of(new.skeleton, refs)
             if own is not None:
+                old = read_checkpoint(new.key, next(iter(db.run("by_id", (new.key, new.ns, name)))))
                 start, stop = joined_span(db, new, start, stop)
-            row = (new.key, new.ns, number, new.id, new.parent, start, stop, new.run, new.expires, new.metadata, body)
+                before = [*old.before]
+            body = body_of(new.skeleton, new.metadata, refs, before)
+            row = (new.key, new.ns, number, name, before_it, start, stop, new.run, new.expires, body)
             put_checkpoint(db, *row)
-            self._shortening.note((new.key, new.ns, new.id), refs.values(), Row(row[:3], new.skeleton, refs))
-            wrote: set[str] = set()  # a task may have written twice: what it wrote first is there then
+            kept = Row(row[:3], new.skeleton, new.metadata, refs, before)
+            self._shortening.note((new.key, new.ns, new.id), refs.values(), kept)
+            there: set[str] = set()  # a task may have written twice: what it wrote first is there then
             for one in writes:
-                look = own is not None or one.task in wrote
-                self._write(db, (new.key, new.ns, new.id), number, one, known=True, look=look)
-                wrote.add(one.task)
-            return lists, placing.thread.created
+                look = own is not None or one.task in there
+                self._write(db, (new.key, new.ns, new.id), number, one, look=look)
+                there.add(one.task)
+            return lists, placing.thread.created, wrote
 
-    def _fence(self, db: Connection, new: NewCheckpoint) -> tuple[ThreadRow, float]:
+    def _fence(self, db: Connection, new: NewCheckpoint, of_parent: Sequence[NewWrites]) -> tuple[ThreadRow, float]:
         """The thread, made now or before, and the time to live of its lease."""
         thread, _, ttl = self.store._ensure(db, new.key, new.names, new.now)
         if new.created is not None:
             found = (thread.created, thread.content_version)
-            _check_places(db, new.key, found, (new.created, new.version), new.values.values())
+            values = [*new.values.values(), *(item[2] for one in of_parent for item in one.items)]
+            _check_places(db, new.key, found, (new.created, new.version), values)
         return thread, ttl
 
     def _refs(self, db: Connection, new: NewCheckpoint, lists: dict[str, list[int]]) -> dict[str, Ref]:
@@ -109,7 +107,8 @@ class TableCheckpoints(CheckpointReading):
             runs = runs_of(lists[channel], value.runs)
             if len(runs) > 2 * MAX_RUNS:
                 if before is None:
-                    row = next(iter(db.run("by_id", (new.key, new.ns, new.parent))), None)
+                    at = (new.key, new.ns, coded(new.parent or ""))
+                    row = next(iter(db.run("by_id", at)), None)
                     before = read_checkpoint(new.key, row).values if row else {}
                 refs[channel] = keep_list(
                     self, db, new.key, value.wrap, [*value.known, *lists[channel]], before.get(channel)
@@ -124,23 +123,54 @@ class TableCheckpoints(CheckpointReading):
         ns: str,
         checkpoint: str,
         writes: NewWrites,
-        known: bool,
         created: float | None = None,
         version: int = 0,
     ) -> dict[int, list[int]] | None:
         """Store what a task wrote at a checkpoint."""
         with self.database.reading() as db:  # many come before their checkpoint, and need no transaction to be told so
-            if next(iter(db.run("place_of", (key, ns, checkpoint))), None) is None:
+            if next(iter(db.run("place_of", (key, ns, coded(checkpoint)))), None) is None:
                 return None
         with self.database.writing() as db:
             db.lock(key)
-            row = next(iter(db.run("place_of", (key, ns, checkpoint))), None)
+            row = next(iter(db.run("place_of", (key, ns, coded(checkpoint)))), None)
             if row is None:
                 return None
             if created is not None:
                 found = next(iter(db.run("fences", (key,))), (0.0, 0))
                 _check_places(db, key, found, (created, version), [item[2] for item in writes.items])
-            return self._write(db, (key, ns, checkpoint), row[0], writes, known)
+            return self._write(db, (key, ns, checkpoint), row[0], writes)
+
+    def _taken_up(
+        self,
+        db: Connection,
+        new: NewCheckpoint,
+        parent: int,
+        number: int,
+        of_parent: Sequence[NewWrites],
+        placing: Placing,
+    ) -> tuple[list[Written], list[dict[int, list[int]]]]:
+        """What was written at the parent: for the new checkpoint's row if that stands next to it, else for rows.
+
+        Args:
+            number: where the new checkpoint stands; 0 if it stands there already.
+        """
+        at = (new.key, new.ns, str(new.parent))
+        before: list[Written] = []
+        wrote: list[dict[int, list[int]]] = []
+        if not of_parent or not parent:
+            return before, wrote
+        there = {row[0] for row in db.run("written", (new.key, new.ns, parent))}
+        for one in of_parent:
+            if number != parent + 1 or one.task in there:
+                wrote.append(self._write(db, at, parent, one, placing))
+                continue
+            former = next((done for done in before if done.task == one.task), None)
+            items, lists = self._items(db, at, one, placing, () if former is None else former.items)
+            if former is not None:
+                before.remove(former)
+            before.append(Written(one.task, one.path, items))
+            wrote.append(lists)
+        return before, wrote
 
     def _write(
         self,
@@ -148,13 +178,29 @@ class TableCheckpoints(CheckpointReading):
         at: tuple[bytes, str, str],
         number: int,
         new: NewWrites,
-        known: bool,
+        placing: Placing | None = None,
         look: bool = True,
     ) -> dict[int, list[int]]:
         key, ns, _ = at
-        row = next(iter(db.run("written_by", (key, ns, number, new.task))), None) if look else None
-        there = {} if row is None else {item[0]: item for item in read_written(key, ns, number, row).items}
-        placing: Placing | None = None
+        found = self._written_by(db, key, ns, number, new.task) if look else None
+        items, lists = self._items(db, at, new, placing, () if found is None else found.items)
+        path = new.path if found is None or new.path else found.path
+        columns = (key, ns, number, new.task, path)
+        put_written(db, *columns, written_body(items))
+        self._shortening.note(at, [item[2] for item in items], Task(columns, items))
+        return lists
+
+    def _items(
+        self,
+        db: Connection,
+        at: tuple[bytes, str, str],
+        new: NewWrites,
+        placing: Placing | None,
+        former: Iterable[tuple[int, str, Ref]],
+    ) -> tuple[list[tuple[int, str, Ref]], dict[int, list[int]]]:
+        """What a task wrote, with what it wrote before; places of its lists by index."""
+        key, _, _ = at
+        there = {item[0]: item for item in former}
         lists: dict[int, list[int]] = {}
         for index, channel, value in new.items:
             ref: Ref
@@ -172,16 +218,11 @@ class TableCheckpoints(CheckpointReading):
             old = there.get(index)
             if old is None or new.special:
                 there[index] = (index, channel, ref)
-            elif not known and (old[1] != channel or not self._agrees(db, key, old[2], ref, value)):
+            elif not new.known and (old[1] != channel or not self._agrees(db, key, old[2], ref, value)):
                 raise ConcurrentTurnError(
                     f"another run has written at the same checkpoint (task {new.task}); nothing was stored: run again"
                 )
-        path = new.path if row is None or new.path else row[1]
-        items = [there[index] for index in sorted(there)]
-        columns = (key, ns, number, new.task, path)
-        put_written(db, *columns, written_body(items))
-        self._shortening.note(at, [item[2] for item in items], Task(columns, items))
-        return lists
+        return [there[index] for index in sorted(there)], lists
 
     def _agrees(self, db: Connection, key: bytes, old: Ref, ref: Ref, value: Blob | Talk) -> bool:
         """Whether what stands there says the same."""

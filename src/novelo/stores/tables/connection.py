@@ -19,7 +19,10 @@ class Connection(Protocol):
     """A connection that was lent out, with or without a transaction."""
 
     def run(self, name: str, args: Sequence[Any] = ()) -> Iterator[Row]:
-        """Run a statement; its rows, which may be read while others run."""
+        """Run a statement; its rows, which may be read while others run.
+
+        An engine far away waits for an answer no sooner than somebody reads it: what is run before that goes along.
+        """
         ...
 
     def changes(self) -> int:
@@ -48,6 +51,10 @@ class Index(Protocol):
 
     def put(self, db: Any, key: bytes, owner: str, position: int, words: str) -> None:
         """A message, by its folded words."""
+        ...
+
+    def owner_word(self, owner: str) -> str:
+        """The word that marks an owner's messages in the index."""
         ...
 
     def caught_up(self, database: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 
@@ -149,14 +150,13 @@ class Forks(Changes):
         it with that one from now on. What it shared with an earlier thread stays shared with that one.
         """
         start = parent.fork_at if parent.parent is not None else 0
-        heirs = list(db.run("heirs", (parent.key, start)))
+        heirs, children = self._family(db, parent.key, start)
         named = tuple(row[1] for row in heirs)
         if not keep:
             self._content_changed(db, parent.key, start)
             self._forget_all(db, parent, start, [row[0] for row in heirs])
             for key, _ in heirs:
                 self._drop_vectors(db, key, 0, parent.head)  # may be made from what goes; a job makes them anew
-        children = list(db.run("children", (parent.key,)))
         heir = max(children, key=lambda child: child[1], default=None)
         for child, at in children:
             if child == (heir and heir[0]) and at > start:
@@ -167,6 +167,21 @@ class Forks(Changes):
             db.run("cut_fork", (child, *line))
             db.run("reseal", (child,))
         return named
+
+    def _family(self, db: Connection, parent: bytes, start: int) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+        """All that share something of its own with a thread, and the forks made from it; ours to the transaction's end.
+
+        One that is being erased at the same time is waited for, and is a fork no longer: what it inherits would stay.
+        """
+        ours: set[bytes] = set()
+        while True:
+            heirs, children = list(db.run("heirs", (parent, start))), list(db.run("children", (parent,)))
+            others = {row[0] for row in (*heirs, *children)} - ours
+            if not others:
+                return heirs, children
+            for key in sorted(others):
+                thread_row(db, key)
+            ours |= others
 
     def _forget_all(self, db: Connection, parent: ThreadRow, start: int, heirs: list[bytes]) -> None:
         """What the states of graphs in forks repeat of a thread that goes."""

@@ -16,6 +16,7 @@ from novelo.stores.checkpoints import (
     Said,
 )
 from novelo.stores.rules import held, merged
+from novelo.stores.tables.checkpoint_packing import coded
 from novelo.stores.tables.checkpoint_reading import CheckpointReading
 from novelo.stores.tables.checkpoint_rows import read_checkpoint
 from novelo.stores.tables.checkpoint_values import keep
@@ -54,9 +55,9 @@ class Placing:
     def before(self) -> list[tuple[int, int]]:
         """The entries that the state held that this one follows."""
         new = self._new
-        if new is None:
+        if new is None or new.parent is None:
             return []
-        row = next(iter(self.db.run("by_id", (new.key, new.ns, new.parent))), None)
+        row = next(iter(self.db.run("by_id", (new.key, new.ns, coded(new.parent)))), None)
         if row is None:
             return []
         return merged(list(self.owner.entries_of(self.db, new, read_checkpoint(new.key, row))))

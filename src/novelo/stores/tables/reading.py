@@ -11,7 +11,7 @@ from novelo.errors import StorageCorrupt
 from novelo.stores import search as words_of
 from novelo.stores.base import Found, Hit, StoredEntry, ThreadRow, TurnRow
 from novelo.stores.rules import storable, thread_key
-from novelo.stores.tables.connection import Connection, Database
+from novelo.stores.tables.connection import Connection, Database, Row
 from novelo.stores.tables.facts import pinned, read_call, read_thread, thread_row, turn_row
 from novelo.stores.tables.rows import from_row
 from novelo.stores.tables.walk import Walk
@@ -55,13 +55,18 @@ class Reading(Walk):
             found = self.known(connection, key)
         return None if found is None or found[0].status == "erased" else found[0]
 
-    def known(self, connection: Connection, key: bytes) -> tuple[ThreadRow, dict[str, Any], float] | None:
+    def known(
+        self, connection: Connection, key: bytes, there: Iterator[Row] | None = None
+    ) -> tuple[ThreadRow, dict[str, Any], float] | None:
         """A thread's row, an erased one's too; None if there was never such a thread.
 
+        Args:
+            there: what the statement `thread` gives, if it was asked for already.
         Raises:
             StorageCorrupt: its entries are there, but the row is not.
         """
-        found = thread_row(connection, key)
+        rows = list(connection.run("thread", (key,)) if there is None else there)
+        found = read_thread(rows[0]) if rows else None
         if found is None and next(iter(connection.run("any_entry", (key,))), None) is not None:
             found = thread_row(connection, key)  # its first write may have come between the two
             if found is not None:

@@ -99,7 +99,8 @@ def unsealed(key: bytes, kind: str, blob: bytes) -> bytes:
 def to_row(key: bytes, position: int, turn: int, message: Message, tokens: int, running: int, created: float) -> Row:
     """The row of an entry."""
     code = _CODES[message.role]
-    body = encode(message)[len(_HEADS[code]) :]
+    bare = message if message.id is None else msgspec.structs.replace(message, id=None)  # it has a column of its own
+    body = encode(bare)[len(_HEADS[code]) :]
     try:
         moment = round(created * 1000)
     except (ValueError, OverflowError) as error:
@@ -143,4 +144,6 @@ def from_row(key: bytes, row: Row, hidden: bool = False) -> StoredEntry:
         raise StorageCorrupt(
             f"entry {position} of thread {key.hex()} is no message of ours", position=position
         ) from error
+    if name is not None:
+        message = msgspec.structs.replace(message, id=name)
     return StoredEntry(position, message, turn, tokens, running, created / 1000, hidden)

@@ -6,7 +6,7 @@ Between them no transaction is open and no connection held, however long the mod
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +16,7 @@ from novelo.errors import KeyConflict, TurnClosed, UnknownEntry
 from novelo.stores.base import Begun, Busy, Close, Lease, NewEntry, ThreadRow, TurnRow, Work
 from novelo.stores.rules import checked_key, clamped, held, lost, takes_over, tokens_of
 from novelo.stores.tables.changes import data
-from novelo.stores.tables.connection import Connection
+from novelo.stores.tables.connection import Connection, Row
 from novelo.stores.tables.documents import TableDocuments
 from novelo.stores.tables.facts import thread_row, turn_row
 from novelo.stores.tables.forks import Forks
@@ -48,8 +48,10 @@ class TableStore(Forks):
         if idempotency is not None:
             checked_key(idempotency[0])
         with self.database.writing() as db:
-            thread, state, ttl = self._ensure(db, key, names, lease.now)
-            earlier = self._turn_of(db, key, idempotency)
+            there = db.run("thread", (key,))
+            known = self._of_key(db, key, idempotency)  # asked for before the first answer is waited for
+            thread, state, ttl = self._ensure(db, key, names, lease.now, there)
+            earlier = self._turn_of(key, known, idempotency)
             if earlier is not None and earlier.status == "done":
                 return Begun(thread, earlier, state, replayed=True)
             if held(thread, ttl, lease) and not takes_over(mode):
@@ -60,7 +62,8 @@ class TableStore(Forks):
             thread = self._interrupt(db, thread, lease.now, but=own)
             if mode == "rollback" and cut is not None and cut != own:
                 self._hide(db, key, [(cut, thread.head)], lease.now)
-            earlier = self._turn_of(db, key, idempotency)  # what was streamed may have joined it
+            if earlier is not None:  # what was streamed may have joined it
+                earlier = self._turn_of(key, self._of_key(db, key, idempotency), idempotency)
             if earlier is not None and earlier.last + 1 == thread.head:
                 return self._retake(db, thread, earlier, state, lease)
             if earlier is not None:  # later messages follow: ask anew at the end, the former try is hidden
@@ -71,11 +74,12 @@ class TableStore(Forks):
                 thread, _, _ = self._ensure(db, key, names, lease.now)
             return self._take(db, thread, state, question, lease, idempotency, earlier)
 
-    def _turn_of(self, db: Connection, key: bytes, idempotency: tuple[str, bytes] | None) -> TurnRow | None:
-        if idempotency is None:
-            return None
-        row = next(iter(db.run("turn_by_key", (key, idempotency[0]))), None)
-        if row is None:
+    def _of_key(self, db: Connection, key: bytes, idempotency: tuple[str, bytes] | None) -> Iterator[Row]:
+        return iter(()) if idempotency is None else db.run("turn_by_key", (key, idempotency[0]))
+
+    def _turn_of(self, key: bytes, rows: Iterator[Row], idempotency: tuple[str, bytes] | None) -> TurnRow | None:
+        row = next(iter(list(rows)), None)
+        if row is None or idempotency is None:
             return None
         if row[7] != idempotency[1]:
             raise KeyConflict(
@@ -92,7 +96,7 @@ class TableStore(Forks):
         if row is not None and row[0]:
             draft = msgspec.json.decode(unsealed(thread.key, "draft", row[0]), type=NewEntry)
             self._add_rows(db, thread, [draft], now)
-            db.run("close_turn", (thread.key, first, thread.head, "open", None))
+            list(db.run("close_turn", (thread.key, first, 1, "open", None)))
             found = thread_row(db, thread.key)
             assert found is not None
             thread = found[0]
@@ -135,7 +139,8 @@ class TableStore(Forks):
         until = lease.now + lease.ttl_s
         new = earlier is None
         values = (key, asks, tokens_of([question]), 0, lease.holder, until, lease.ttl_s, first, lease.now, new)
-        epoch, number = next(iter(db.run("take", values)))
+        db.run("take", values)
+        epoch, number = thread.epoch + 1, thread.asked + new  # the row is ours: nobody else counts
         if earlier is not None:
             db.run("close_ranks", (key, earlier.first, first))
             db.run("move_turn", (key, earlier.first, first, epoch, number))
@@ -240,9 +245,13 @@ class TableStore(Forks):
                 packed,
                 first,
             )
-            db.lock(key)
-            row = next(iter(db.run("append", values)), None)
-            if row is None:
+            moved = db.run("append", values)
+            manifest = None if close is None or close.manifest is None else sealed(key, "manifest", close.manifest)
+            status = "open" if close is None else close.status
+            closed = db.run("close_turn", (key, first, len(entries), status, manifest))
+            before = self._newest_call(db, key) if calls else iter(())
+            row = next(iter(list(moved)), None)
+            if row is None or not list(closed):  # another epoch, or a turn that waits or was interrupted
                 found = thread_row(db, key)
                 raise lost(None if found is None else found[0], key, epoch)
             position, turns, running, owner = row
@@ -250,13 +259,7 @@ class TableStore(Forks):
                 turns += new.message.role == "user"
                 running += new.tokens
                 self._write(db, key, owner, position + i, turns, running, new, now)
-            last = position + len(entries) - 1
-            if close is not None:
-                manifest = None if close.manifest is None else sealed(key, "manifest", close.manifest)
-                db.run("close_turn", (key, first, last, close.status, manifest))
-            else:
-                db.run("close_turn", (key, first, last, "open", None))
-            self._note(db, key, first, calls, now)
+            self._note(db, key, first, calls, now, before)
             for one in work:
                 self._ask(db, key, one, now)
         return int(position)

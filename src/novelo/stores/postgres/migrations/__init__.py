@@ -61,6 +61,7 @@ def bring_up(
     *,
     wanted: int = SCHEMA,
     known: Mapping[int, str] | None = None,
+    lock_s: float = 30.0,
 ) -> bytes:
     """Make the tables, or lead older ones to the wanted schema; the database's secret.
 
@@ -68,18 +69,20 @@ def bring_up(
         connection: in autocommit mode.
         schema: the name of the schema that the tables stand in.
         known: the steps, instead of this version's.
+        lock_s: how long to wait for another process that makes or changes it, and for those that use its tables.
     Raises:
         SchemaTooNew: a newer version wrote the database. StorageReadOnly: it would have to be written.
     """
-    if _checked(schema_version(connection, schema), wanted) != wanted:
+    if checked(schema_version(connection, schema), wanted) != wanted:
         if connection.execute("SELECT pg_is_in_recovery()").fetchone() == (True,):
             raise StorageReadOnly(f"the server is a standby, and schema {wanted} is needed: open the primary once")
         encoding = connection.execute("SHOW server_encoding").fetchone()
         if encoding != ("UTF8",):
             raise StorageUnavailable(f"the database's encoding is {encoding and encoding[0]}: create one with UTF8")
         with connection.transaction():
+            connection.execute(f"SET LOCAL lock_timeout = {round(lock_s * 1000)}")
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
-            found = _checked(schema_version(connection, schema), wanted)  # another process may have been quicker
+            found = checked(schema_version(connection, schema), wanted)  # another process may have been quicker
             if found == 0:
                 create(connection, schema)
             elif found < wanted:
@@ -87,7 +90,26 @@ def bring_up(
     return secret_of(connection, schema)
 
 
-def _checked(found: int, wanted: int) -> int:
+def current(connection: psycopg.Connection[Any], schema: str) -> bytes:
+    """The secret of a schema that is there, of this version; nothing is made or led on.
+
+    Raises:
+        StorageUnavailable, SchemaTooNew, StorageReadOnly: there is none, or of a newer or an older version.
+    """
+    found = checked(schema_version(connection, schema), SCHEMA)
+    if found == 0:
+        raise StorageUnavailable(f"there is nothing of ours in the schema {schema!r}: name another, ?schema=...")
+    if found < SCHEMA:
+        raise StorageReadOnly(f"the database has schema {found}, {SCHEMA} is needed: open it once to migrate it")
+    return secret_of(connection, schema)
+
+
+def checked(found: int, wanted: int) -> int:
+    """A schema's number that is not above the wanted one.
+
+    Raises:
+        SchemaTooNew: it is.
+    """
     if found > wanted:
         raise SchemaTooNew(
             f"the database has schema {found}, this version knows up to {wanted}: upgrade novelo", found=found

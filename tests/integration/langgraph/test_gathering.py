@@ -1,0 +1,190 @@
+"""What tasks wrote is stored with the checkpoint that takes it up, and is told like what was stored alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+
+import apsw
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.base.id import uuid6
+from langgraph.graph import MessagesState
+
+from graphs import DeltaState, config, echo, line, opened, say, texts
+from novelo.errors import ConcurrentTurnError
+from novelo.integrations.langgraph import gathering
+from novelo.integrations.langgraph.gathering import PAUSES, Gathering, Offer
+from novelo.stores.tables.rows import over
+
+
+@pytest.fixture
+def path(tmp_path):
+    """Where the database is."""
+    return tmp_path / "a.db"
+
+
+def written(saver, where=None):
+    """What tasks wrote at every checkpoint of a thread, oldest first, without ids of tasks."""
+    found = [(one.metadata["step"], sorted((c, str(v)) for _, c, v in one.pending_writes)) for one in saver.list(where)]
+    return sorted(found)
+
+
+def rows(path, table):
+    """How many rows a table has."""
+    with apsw.Connection(str(path)) as db:
+        return next(iter(db.execute(f"SELECT count(*) FROM {table}")))[0]
+
+
+def pausing(saver, often):
+    """A saver that waits for no checkpoint, if it should not."""
+    if not often:
+        saver._shared.gathering.stored = lambda at, offer: False
+    return saver
+
+
+def talk(saver, schema=MessagesState):
+    """Two turns of a graph with two nodes."""
+    nodes = {"answer": lambda s: {"messages": [AIMessage(f"echo {len(s['messages'])}", id=f"a{len(s['messages'])}")]}}
+    graph = line(saver, schema, {**nodes, "more": lambda s: {"messages": []}})
+    for k in range(2):
+        graph.invoke({"messages": [HumanMessage(f"question {k}", id=f"q{k}")]}, config())
+    return graph
+
+
+@pytest.mark.parametrize("schema", [MessagesState, DeltaState])
+def test_together_or_alone_it_is_the_same(tmp_path, schema):
+    """Writes that came with a checkpoint read like those that were stored before it, also after a restart."""
+    told = []
+    for often in (True, False):
+        path = tmp_path / f"{often}.db"
+        with opened(path) as saver:
+            talk(pausing(saver, often), schema)
+            told.append([written(saver), texts(saver.transcript("t"))])
+        with opened(path) as saver:
+            told.append([written(saver), texts(saver.transcript("t"))])
+    assert told[0] == told[1] == told[2] == told[3]
+    assert sum(len(writes) for _, writes in told[0][0]) >= 8
+
+
+def test_a_step_is_one_transaction(path, monkeypatch):
+    """Writes that wait when their checkpoint comes go into its row, and their message is an entry alone."""
+    monkeypatch.setattr(gathering, "WAIT_S", 20.0)
+    with opened(path) as saver:
+        said = AIMessage("more", id="m")
+        say(echo(saver), "one")
+        found = saver.get_tuple(config())
+        args = (found.config, [("messages", [said])], "task", "~__pregel_pull, node")
+        writing = threading.Thread(target=saver.put_writes, args=args)
+        writing.start()
+        while not saver._shared.gathering._offers:
+            time.sleep(0.001)
+        before = rows(path, "checkpoint_values")
+        values = {"messages": [*found.checkpoint["channel_values"]["messages"], said]}
+        newer = {**found.checkpoint, "id": str(uuid6()), "channel_values": values}
+        saver.put(found.config, newer, {"source": "loop", "step": 9}, {"messages": 9})
+        writing.join()
+        assert rows(path, "checkpoint_writes") == 0 and rows(path, "checkpoint_values") == before
+        told = saver.get_tuple(found.config).pending_writes
+        assert [(task, channel, texts(value)) for task, channel, value in told] == [("task", "messages", ["more"])]
+        assert texts(saver.transcript("t"))[-1] == "more"
+
+
+def test_writes_outlive_the_checkpoint_they_came_with(path):
+    """Where the next checkpoint goes and this one stays, what was written at it stays."""
+    with opened(path) as saver:
+        graph = echo(saver)
+        say(graph, "one")
+        history = list(saver.list(config()))
+        newest, before = history[0], history[1]
+        wanted = before.pending_writes
+        assert wanted
+        key = saver._shared.place(config()).key
+        row = saver._shared.store.get(key, "", newest.checkpoint["id"])
+        with apsw.Connection(str(path)) as db:  # the one run of the newest checkpoint alone
+            db.create_scalar_function("seal", over)
+            db.execute(
+                "UPDATE checkpoints SET run = 'r', seal = seal('checkpoint', thread, ns, number, id, parent, start, "
+                "stop, 'r', expires, body) WHERE number = ?",
+                (row.number,),
+            )
+        saver.delete_for_runs(["r"])
+        assert saver.get_tuple(config()).checkpoint["id"] == before.checkpoint["id"]
+        assert saver.get_tuple(config()).pending_writes == wanted
+
+
+def test_another_run_that_wrote_something_else_is_told(path):
+    """A task's second version of what came with a checkpoint is refused, and the first one stays."""
+    with opened(path) as saver:
+        say(echo(saver), "one")
+        before = list(saver.list(config()))[1]
+    task, channel, _ = before.pending_writes[0]
+    with opened(path) as other:
+        with pytest.raises(ConcurrentTurnError):
+            other.put_writes(before.config, [(channel, "something else")], task)
+        assert list(other.list(config()))[1].pending_writes == before.pending_writes
+
+
+def test_what_was_said_stored_is_there_after_a_crash(path):
+    """A write that no checkpoint took up is stored when its call returns: a killed process has lost nothing of it."""
+    code = (
+        "import os, sys; sys.path.insert(0, sys.argv[2]); from graphs import config, echo, opened, say\n"
+        "saver = opened(sys.argv[1]); say(echo(saver), 'one'); at = saver.get_tuple(config()).config\n"
+        "saver.put_writes(at, [('note', 'kept')], 'task', '~__pregel_pull, node'); os._exit(9)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(path), str(__import__("graphs").__file__[:-10])], timeout=60)
+    assert done.returncode == 9
+    with opened(path) as saver:
+        assert [(c, v) for _, c, v in saver.get_tuple(config()).pending_writes] == [("note", "kept")]
+
+
+# ---------------------------------------------------------------------------------------------- waiting
+AT = (b"k", "", "c1")
+
+
+def test_a_put_that_fails_gives_back(path):
+    """What a put could not store is stored by its own call."""
+    gathered, told = Gathering(), []
+    offer = Offer([("c", 1)], "task", "node")
+    waiting = threading.Thread(target=lambda: told.append(gathered.stored(AT, offer)))
+    waiting.start()
+    while not gathered._offers:
+        time.sleep(0.001)
+    with pytest.raises(ValueError, match="no"), gathered.taking(AT) as offered:
+        assert offered() == [offer]
+        raise ValueError("no")
+    waiting.join()
+    assert told == [False]
+
+
+def test_nobody_waits_twice_in_vain():
+    """After a wait in vain the next offers of the node are left out, then more of them, up to a number."""
+    gathered = Gathering()
+    waits = []
+    for _ in range(4 * PAUSES):
+        began = time.perf_counter()
+        assert not gathered.stored(AT, Offer([], "task", "node"))
+        waits.append(time.perf_counter() - began > 0.01)
+    assert waits[:7] == [True, False, True, False, False, True, False]
+    assert sum(waits) <= 10
+    assert not gathered._offers
+
+
+def test_a_checkpoint_in_time_ends_the_pauses():
+    """Once a checkpoint came in time, the next offer is made again."""
+    gathered = Gathering()
+    gathered._pauses["", "node"] = [8, 0]
+    for _ in range(3):
+        offer = Offer([], "task", "node")
+        told = []
+        waiting = threading.Thread(target=lambda offer=offer, told=told: told.append(gathered.stored(AT, offer)))
+        waiting.start()
+        while not gathered._offers:
+            time.sleep(0.0005)
+        with gathered.taking(AT) as offered:
+            offered()
+        del gathered._passed[AT]
+        waiting.join()
+        assert told == [True]
