@@ -57,7 +57,7 @@ def test_kill_9(tmp_path):
 
 def told(refused):
     """What was refused how often, in words."""
-    return ", ".join(f"{n} {name}" for name, n in sorted(refused.items()) if name) or "nothing"
+    return ", ".join(f"{n} {name}" for name, n in sorted((str(k), n) for k, n in refused.items() if k)) or "nothing"
 
 
 def acknowledged(log):
