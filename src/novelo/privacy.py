@@ -199,11 +199,8 @@ class Privacy(Accounts):
 
     def _shredded(self, receipt: Receipt) -> Receipt:
         """A receipt that says so, if the key of what it is about was destroyed."""
-        gone: set[bytes] = getattr(getattr(self.store, "database", None), "shredded", set())
-        key = bytes.fromhex(receipt.scope)
-        if key not in gone:
+        if not self.store.key_destroyed(bytes.fromhex(receipt.scope)):
             return receipt
-        gone.discard(key)
         return msgspec.structs.replace(
             receipt, shredded=True, beyond=tuple(f"{text}; unreadable, its key is destroyed" for text in receipt.beyond)
         )

@@ -31,7 +31,7 @@ OF_COLLECTION = frozenset(
         "put_vectors", "drop_vectors", "vectors", "vector_numbers"
     ]
 )  # fmt: skip
-PLAIN = frozenset(["snapshot", "scrub", "close", "indexed", "vacuum", "traces"])
+PLAIN = frozenset(["snapshot", "scrub", "close", "indexed", "vacuum", "traces", "key_destroyed"])
 KNOWN = 4096  # keys whose owner is remembered
 
 

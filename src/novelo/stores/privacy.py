@@ -133,6 +133,10 @@ class PrivacyStore(Protocol):
         """
         ...
 
+    def key_destroyed(self, key: bytes) -> bool:
+        """Whether an erasure destroyed the key that a thread was encrypted with; told once."""
+        ...
+
     def traces(self, clean: bool, vacuumed: str) -> Traces:
         """What is still there after a removal, in words: what will go, and what cannot be reached from here.
 

@@ -134,6 +134,10 @@ class KeptRemoving(KeptAudited):
         """Nothing is left, and there are no files."""
         return Traces((), (), ())
 
+    def key_destroyed(self, key: bytes) -> bool:
+        """Nothing is encrypted."""
+        return False
+
     def erase(self, key: bytes, now: float, *, forks: str = "erase", note: Note = NOBODY) -> Receipt:
         """Remove a thread for good; a late writer cannot revive it."""
         with self._lock:

@@ -100,6 +100,13 @@ class Removing(Forks):
         """What is still there, in words."""
         return self.database.traces(clean, vacuumed)
 
+    def key_destroyed(self, key: bytes) -> bool:
+        """Whether an erasure destroyed a thread's key; told once."""
+        gone: set[bytes] = getattr(self.database, "shredded", set())  # only what encrypts has any
+        told = key in gone
+        gone.discard(key)
+        return told
+
     def _remove_left_over(self) -> bool:
         """Rows of threads that were erased on a full disk, piece by piece; False if even one row finds no room."""
         size, most = FIRST_PIECE, PIECE
