@@ -208,6 +208,16 @@ def test_a_role_that_only_reads(postgres_url, tmp_path):
     with pytest.raises(StorageUnavailable, match="may not do that"):
         novelo.copy(str(tmp_path / "c.db"), theirs)
     with psycopg.connect(url.split("?")[0], autocommit=True) as connection:
+        connection.execute(f"ALTER TABLE {schema}.threads ENABLE ROW LEVEL SECURITY")
+    for ask in (
+        lambda: novelo.backup(theirs, tmp_path / "less.db"),
+        lambda: novelo.copy(theirs, str(tmp_path / "less.db")),
+        lambda: novelo.open(theirs, read_only=True, worker="off").doctor(),
+    ):
+        with pytest.raises(StorageUnavailable, match=r"rows of one owner alone.*BYPASSRLS"):
+            ask()
+    assert not (tmp_path / "less.db").exists()
+    with psycopg.connect(url.split("?")[0], autocommit=True) as connection:
         connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
 
 

@@ -10,6 +10,7 @@ import psycopg
 
 from novelo.stores.findings import Finding, Growth, Look, OnLook, Severity, command
 from novelo.stores.postgres.database import Database, Settings
+from novelo.stores.postgres.raw import sees_all
 from novelo.stores.postgres.texts import PACKAGE, in_schema
 from novelo.stores.raw.base import NOTE
 from novelo.stores.raw.columns import TABLES
@@ -86,6 +87,7 @@ def look(settings: Settings, connection: psycopg.Connection[Any], *, deep: bool,
 def looked(database: Database, deep: bool, progress: OnLook | None) -> Look:
     """What can be seen of an open database, in a transaction that cannot write."""
     with database._ours(), database._connected() as connection:
+        sees_all(connection, database.settings)
         connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         return look(database.settings, connection, deep=deep, progress=progress)
 

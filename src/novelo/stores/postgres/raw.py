@@ -14,7 +14,7 @@ from typing import Any
 
 import psycopg
 
-from novelo.errors import InvalidMessage, InvalidSpec
+from novelo.errors import InvalidMessage, InvalidSpec, StorageUnavailable
 from novelo.messages import ROLES, decode
 from novelo.stores.lexemes import SIGN, lexemes
 from novelo.stores.postgres.database import Database, Settings
@@ -227,6 +227,7 @@ def open_source(settings: Settings) -> PostgresRows:
     connection = _connected(settings)
     try:
         current(connection, settings.schema)
+        sees_all(connection, settings)
         connection.execute(SNAPSHOT)
         made = PostgresRows(settings, connection)
         made.facts()  # the first read is what the state is of
@@ -244,7 +245,31 @@ def open_target(url: str) -> PostgresTarget:
     database = Database(url)
     database.close()
     settings = database.settings
-    return PostgresTarget(settings, _connected(settings), _connected(settings))
+    reader, writer = _connected(settings), _connected(settings)
+    try:
+        sees_all(reader, settings)
+    except BaseException:
+        reader.close()
+        writer.close()
+        raise
+    return PostgresTarget(settings, reader, writer)
+
+
+def sees_all(connection: psycopg.Connection[Any], settings: Settings) -> None:
+    """Whether a role sees the rows of all owners: a copy that lacks what nobody noticed would be worse than none.
+
+    Raises:
+        StorageUnavailable: row-level security keeps some from it.
+    """
+    try:
+        row = connection.execute("SELECT row_security_active(%s)", (f'"{settings.schema}".threads',)).fetchone()
+    except psycopg.Error as error:
+        raise translated(error, settings, None, False) from error
+    if row == (True,):
+        raise StorageUnavailable(
+            f"this user sees at {settings.place} the rows of one owner alone (row-level security): "
+            "use the owner of the tables, or a role with BYPASSRLS"
+        )
 
 
 def _connected(settings: Settings) -> psycopg.Connection[Any]:
