@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+
 import pytest
 
 import novelo
@@ -14,6 +16,8 @@ URLS = {
     "sqlite-memory": "sqlite://",
     "sqlite-file": "sqlite:///{}/chat.db",
     "postgres": "postgresql:",
+    "encrypted": "sqlite:///{}/chat.db",
+    "encrypted-postgres": "postgresql:",
 }
 
 
@@ -25,15 +29,26 @@ def url(request, tmp_path):
 
 def address(request, tmp_path):
     """The address of an empty store of the kind that a parameter names."""
-    if request.param == "postgres":
-        return request.getfixturevalue("postgres_url")
-    return URLS[request.param].format(tmp_path)
+    kind = request.param
+    named = request.getfixturevalue("postgres_url") if "postgres" in kind else URLS[kind].format(tmp_path)
+    if kind.startswith("encrypted"):
+        encrypt(named, tmp_path, request.getfixturevalue("monkeypatch"))
+    return named
+
+
+def encrypt(url, tmp_path, monkeypatch):
+    """A store that is encrypted from now on, whoever opens it: its vault and key stand in the environment."""
+    from novelo.connect import connect
+
+    monkeypatch.setenv("NOVELO_VAULT", f"sqlite:///{tmp_path}/vault.db")
+    monkeypatch.setenv("NOVELO_KEY", base64.b64encode(b"a key of thirty-two bytes, sure?").decode())
+    connect(url, vault=f"sqlite:///{tmp_path}/vault.db", key="env:NOVELO_KEY").close()
 
 
 @pytest.fixture
 def memory(url):
     """A memory over an empty store of each kind."""
-    with novelo.open(url, queue_s=5.0) as opened:
+    with novelo.open(url, queue_s=5.0, clear_documents=True) as opened:
         yield opened
 
 

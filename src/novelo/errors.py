@@ -19,9 +19,13 @@
         ├── KeyConflict (ValueError)     the idempotency key was used for another request
         ├── TurnClosed                   the turn has been closed or never began
         ├── ThreadErased                 the thread was erased while this handle was open
+        ├── ThreadHeld                   a legal hold forbids to remove anything of the thread
         ├── UnknownEntry (LookupError)   no such entry, turn or position in this thread
         ├── IndexMismatch                the vectors in an index are of another embedding model
-        ├── StorageFull, StorageReadOnly, StorageCorrupt, StorageUnavailable
+        ├── KeyRefused (ValueError)      the key of an encrypted database is missing, or is another one
+        ├── StorageFull, StorageReadOnly, StorageUnavailable
+        ├── StorageCorrupt
+        │   └── Undecipherable           something encrypted was altered or moved, or something is not encrypted
         └── SchemaTooNew                 the database was written by a newer version
 
 Texts name ids and numbers, never what was said in a message; the same facts are attributes.
@@ -125,6 +129,13 @@ class ThreadErased(StoreError):
     """The thread was erased."""
 
 
+class ThreadHeld(StoreError):
+    """A legal hold forbids to remove anything of the thread; nothing was removed."""
+
+    reason: str = ""  # as it was given with the hold
+    since: float = 0.0  # seconds since 1970
+
+
 class UnknownEntry(StoreError, LookupError):
     """There is no such entry in this thread."""
 
@@ -146,6 +157,14 @@ class StorageReadOnly(StoreError):
 
 class StorageCorrupt(StoreError):
     """The database holds something that was not written by us, or was altered."""
+
+
+class Undecipherable(StorageCorrupt):
+    """Something encrypted was altered, moved or stripped of its encryption, or its key was destroyed."""
+
+
+class KeyRefused(StoreError, ValueError):
+    """The key of an encrypted database is missing, or is another one; nothing was read."""
 
 
 class StorageUnavailable(StoreError):

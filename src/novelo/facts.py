@@ -23,6 +23,7 @@ import msgspec
 
 from novelo._fact_rules import CLAUSE, HEAD, LEAD, NO_PHONE, OPENERS, RULES, TRAILING, Rule
 from novelo.messages import Message, Role
+from novelo.quiet import Quiet
 
 KINDS = ("name", "constraint", "id", "money", "date", "address", "email", "phone", "url", "path", "number")
 NAMES = {  # of the kinds, in the order above
@@ -44,8 +45,10 @@ MAX_FACTS: dict[str, int] = {"user": 500, "assistant": 100, "tool": 40}  # of on
 MAX_REACH = 40  # characters that a constraint reaches back, to the beginning of its clause
 
 
-class Fact(msgspec.Struct, frozen=True, omit_defaults=True):
+class Fact(Quiet, msgspec.Struct, frozen=True, omit_defaults=True):
     """One exact fact: a piece of a message's text, the position of that message, and who wrote it."""
+
+    SAID = frozenset(("text",))
 
     kind: str
     text: str

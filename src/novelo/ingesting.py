@@ -75,6 +75,7 @@ class Waiting:
 
     def __init__(self, documents: Documents) -> None:
         self._documents = documents
+        self._since = time.time()
         self._sources: list[NewSource] = []
         self._chunks = self.chunks = 0
         self.names: dict[str, str] = {}  # path -> the name under which its file was put in
@@ -90,7 +91,8 @@ class Waiting:
         """Put in what waits."""
         if self._sources:
             docs = self._documents
-            put = docs.store.put(docs.key, (docs.owner, docs.name), self._sources, time.time())
+            names = (docs.owner, docs.name)
+            put = docs.store.put(docs.key, names, self._sources, time.time(), since=self._since)
             self.names |= {one.source.path: name for one, name in zip(self._sources, put, strict=True)}
         self.chunks += self._chunks
         self._sources, self._chunks = [], 0

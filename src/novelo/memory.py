@@ -22,13 +22,12 @@ from typing import Any, ClassVar
 import msgspec
 
 from novelo import formats
-from novelo.accounts import Accounts
 from novelo.compaction import INPUT_TOKENS
 from novelo.context import parse
 from novelo.context.manifest import Manifest
 from novelo.covering import stage_of
 from novelo.documents import Documents
-from novelo.errors import InvalidSpec, NoveloError, StorageCorrupt
+from novelo.errors import InvalidSpec, NoveloError
 from novelo.events import OnCompaction, OnUsage
 from novelo.indexes import Indexes
 from novelo.limits import limits_of
@@ -36,9 +35,11 @@ from novelo.meaning import KIND as EMBED
 from novelo.meaning import Meaning
 from novelo.messages import Message, encode
 from novelo.opening import Openings
+from novelo.privacy import Privacy
+from novelo.purging import Sweeper
 from novelo.record import Record
 from novelo.retrievers.base import Embedder
-from novelo.stores.base import Found, Hit, Job, Lease, NewEntry, Receipt, Store, ThreadRow
+from novelo.stores.base import Found, Hit, Job, Lease, NewEntry, Store, ThreadRow
 from novelo.stores.documents import Collection
 from novelo.stores.search import fold, indexed_words, query_words
 from novelo.thread import ON_BUSY, Thread
@@ -46,6 +47,7 @@ from novelo.tokens import Correction, TextCounter, counter
 from novelo.turn import LiveTurn
 from novelo.upkeep import Keeper, Upkeep
 from novelo.usage import Ledger, Row
+from novelo.vault import Vaulted
 from novelo.worker import KIND as COMPACT
 from novelo.worker import RETRY_S, Worker, work_off
 
@@ -60,7 +62,7 @@ class Page(Found[ThreadRow]):
     cursor: str | None = None
 
 
-class Memory(Accounts, Upkeep):
+class Memory(Privacy, Upkeep, Vaulted):
     """The threads of one store. Safe to use from several threads; close it at the end, or use it with `with`."""
 
     restricted: ClassVar[Callable[[Memory, str], Memory]]  # `access.py` says how
@@ -86,6 +88,9 @@ class Memory(Accounts, Upkeep):
         summary_input: int = INPUT_TOKENS,
         summary_prompt: str = "",
         embedder: Any = None,
+        retention: Any = None,
+        backup_days: float | None = None,
+        actor: str = "",
         as_model: Callable[[Any], Any] = lambda given: given,
         as_embedder: Callable[[Any], Any] = lambda given: None if given == "auto" else given,
         keeper: Keeper | None = None,
@@ -115,6 +120,7 @@ class Memory(Accounts, Upkeep):
         self.summary_input, self.summary_prompt = summary_input, summary_prompt
         self.retry_s = RETRY_S
         self.limits = limits_of(limits)
+        self.keep_by(retention, backup_days, actor)
         self.window = window
         self.on_usage, self.on_compaction = _listeners(on_usage), _listeners(on_compaction)
         self._ceilings: dict[str | None, int] = {}
@@ -132,6 +138,9 @@ class Memory(Accounts, Upkeep):
         self.worker = Worker(self) if worker == "thread" and self.kinds else None
         if self.worker is not None and (stage_of(self.policy) is not None or found is not None):
             self.worker.start()
+        self.sweeper = Sweeper(self) if worker == "thread" and self.retention else None
+        if self.sweeper is not None:
+            self.sweeper.start()
 
     def askable(self, given: Any) -> Any:
         """A model of a turn, from what stands for one; a name is refused: it would be loaded anew for each turn.
@@ -167,6 +176,8 @@ class Memory(Accounts, Upkeep):
         """
         if self.worker is not None:
             self.worker.close()
+        if self.sweeper is not None:
+            self.sweeper.close()
         self.indexes.close()
         self._stop.set()
         self._live = weakref.WeakSet()
@@ -262,7 +273,8 @@ class Memory(Accounts, Upkeep):
     ) -> Found[Hit]:
         """Messages that hold all the words, the best first; in one thread, of one owner, or of all.
 
-        Over many threads what was altered in the file is left out, and `damaged` of the result tells of it.
+        Over many threads what was altered in the file is left out, and `damaged` of the result tells of it. Without an
+        index, as in an encrypted memory, the newest 2000 messages are looked through; `partial` tells of more.
 
         Raises:
             StorageCorrupt: in one thread, it was altered there.
@@ -272,34 +284,20 @@ class Memory(Accounts, Upkeep):
             return Found()
         if thread is None:
             return self.store.search(wanted, None, owner, limit)
-        hits: list[Hit] = []
+        hits: Found[Hit] = Found()
         row, below = thread.row, 1 << 60
         while row is not None:
             most = limit if row.key == thread.key else 1 << 30  # what a parent said after the fork must not crowd out
-            hits += [h for h in self.store.search(wanted, row.key, None, most) if h.entry.position < below]
+            found = self.store.search(wanted, row.key, None, most)
+            hits.extend(h for h in found if h.entry.position < below)
+            hits.partial |= found.partial
             below = min(below, row.fork_at)
             row = self.store.thread(row.parent) if row.parent is not None else None
-        return Found(sorted(hits, key=lambda hit: -hit.score)[:limit])
+        return Found(sorted(hits, key=lambda hit: -hit.score)[:limit], partial=hits.partial)
 
     def usage(self, owner: str | None = None) -> Ledger:
         """The ledger of an owner, or of all: rows of owner, thread id, call; with `total` and sums `by("model")`."""
         return Ledger(Row(*row) for row in self.store.calls(None, owner))
-
-    def erase_owner(self, owner: str) -> list[Receipt]:
-        """Erase all threads and collections of documents of an owner; a receipt for each.
-
-        Raises:
-            StorageCorrupt: some cannot be read any more, and stay; all others are erased.
-        """
-        out: list[Receipt] = []
-        for row in self.store.documents.collections(owner):
-            out.append(Receipt(self.store.documents.erase(row.key, time.time()), pending=not self.store.scrub()))
-            self.indexes.forget(row.key)
-        while rows := self.store.threads(owner=owner, search=None, tag=None, limit=500, cursor=None):
-            out += [self.store.erase(row.key, time.time()) for row in rows]
-        if rows.damaged:
-            raise StorageCorrupt(f"{len(out)} threads erased, {len(rows.damaged)} not: {rows.damaged[0]}", receipts=out)
-        return out
 
     def import_file(self, path: str | Path, *, owner: str = "", thread_id: str | None = None) -> list[Thread]:
         """Threads from a file of any kind that `novelo.portable` knows; all of it, or nothing.

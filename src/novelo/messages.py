@@ -14,13 +14,16 @@ from typing import Any, Literal
 import msgspec
 
 from novelo.errors import InvalidMessage
+from novelo.quiet import Quiet
 
 Role = Literal["system", "user", "assistant", "tool"]
 ROLES = ("system", "user", "assistant", "tool")
 
 
-class _Part(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind"):
+class _Part(Quiet, msgspec.Struct, frozen=True, omit_defaults=True, tag_field="kind"):
     """What all parts share: `extra` keeps fields that we have no name for."""
+
+    SAID = frozenset(("text", "url", "data", "name", "value", "extra"))
 
     extra: dict[str, Any] = {}
 
@@ -79,8 +82,10 @@ Part = Text | Image | Audio | File | Reasoning | Other
 MEDIA = (Image, Audio, File)
 
 
-class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
+class ToolCall(Quiet, msgspec.Struct, frozen=True, omit_defaults=True):
     """The model's request to run a tool; `arguments` is the JSON text exactly as the model wrote it."""
+
+    SAID = frozenset(("arguments", "extra"))
 
     id: str
     name: str
@@ -88,8 +93,10 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     extra: dict[str, Any] = {}
 
 
-class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
+class Usage(Quiet, msgspec.Struct, frozen=True, omit_defaults=True):
     """Tokens of one model call as the provider reports them; `input` counts all of the input, cached tokens too."""
+
+    SAID = frozenset(("raw",))
 
     input: int = 0
     output: int = 0

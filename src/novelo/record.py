@@ -7,15 +7,12 @@ import time
 from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from novelo.compaction import Progress, undone
 from novelo.context.manifest import Manifest
-from novelo.context.redact import Redact
-from novelo.errors import InvalidSpec, UnknownEntry
+from novelo.errors import UnknownEntry
 from novelo.meaning import recall
-from novelo.messages import Message
-from novelo.stores.base import Hit, NewEntry, Receipt, StoredEntry, ThreadRow, TurnRow
+from novelo.removal import Removal
+from novelo.stores.base import Found, Hit, StoredEntry, ThreadRow, TurnRow
 from novelo.summaries import Summary
 from novelo.usage import ThreadUsage
 from novelo.worker import Compaction
@@ -26,7 +23,7 @@ if TYPE_CHECKING:
 PAGE = 1000
 
 
-class Record:
+class Record(Removal):
     """The keeping half of a thread's handle; `Thread` adds turns and contexts."""
 
     def __init__(self, memory: Memory, owner: str, thread_id: str, policy: Any = None, system: Any = None) -> None:
@@ -82,7 +79,7 @@ class Record:
     def __bool__(self) -> bool:
         return True
 
-    def search(self, words: str, limit: int = 20) -> list[Hit]:
+    def search(self, words: str, limit: int = 20) -> Found[Hit]:
         """Messages of this thread that hold all the words; accents and case do not matter, Chinese is found too.
 
         In a fork what it shares with its parent is searched too.
@@ -184,10 +181,18 @@ class Record:
             active = versions.get(active.base)
         if active is None or not active.text:
             return None, None
+        if self._texts_gone(active):
+            return None, None
         before = versions.get(active.base)
         while before is not None and before.undone:
             before = versions.get(before.base)
         return before, active.upto
+
+    def _texts_gone(self, summary: Summary) -> bool:
+        """Whether retention took the texts that a summary stands for, so that it is all that says them."""
+        found = self.memory.store.range(self._row(), summary.start, len(summary.held) + 1)
+        said = [entry.position for entry in found if entry.position not in summary.held]
+        return summary.messages > 0 and (not said or said[0] >= summary.upto)
 
     # ------------------------------------------------------------------------------------------ facts
     @property
@@ -290,56 +295,6 @@ class Record:
         """Back into contexts."""
         self.memory.store.hide(self.key, [(p, p + 1) for p in self.positions(ids)], False, time.time())
 
-    def delete(self, ids: Any) -> int:
-        """The content is physically gone, the place stays; a call that lost its result gets a made one in contexts."""
-        done = self.memory.store.rewrite(self._row(), dict.fromkeys(self.positions(ids)), time.time())
-        self.memory.store.scrub()
-        return done
-
-    def redact(self, what: Any) -> int:
-        """Masks a pattern (a regular expression) in all messages, or the whole content of entries; physically gone.
-
-        Returns:
-            How many entries were changed.
-        """
-        if isinstance(what, (str, re.Pattern)):
-            return self._redact_pattern(what if isinstance(what, str) else what.pattern)
-        entries = {p: self._at(p) for p in self.positions(what)}
-        bodies = {p: self.memory.new_entry(_masked(e.message)) for p, e in entries.items() if not e.deleted}
-        done = self.memory.store.rewrite(self._row(), dict(bodies), time.time())
-        self.memory.store.scrub()
-        return done
-
-    def _redact_pattern(self, pattern: str) -> int:
-        mask = Redact((), (pattern,))
-        bodies: dict[int, NewEntry | None] = {}
-        for stored in self.messages():
-            masked = mask.message(stored.message)
-            if masked is not stored.message:
-                bodies[stored.position] = self.memory.new_entry(masked)
-        done = self.memory.store.rewrite(self._row(), bodies, time.time()) if bodies else 0
-        self.memory.store.scrub()
-        return done
-
-    def _at(self, position: int) -> StoredEntry:
-        found = self.memory.store.range(self._row(), position, 1, hidden=True)
-        return found[0]
-
-    def erase(self, *, forks: str = "erase") -> Receipt:
-        """Everything of the thread is gone for good, in every file; a late writer cannot revive it.
-
-        Args:
-            forks: what forks shared goes too ("erase"), or moves to them ("keep").
-        """
-        if forks not in ("erase", "keep"):
-            raise InvalidSpec(f"forks={forks!r}: expected 'erase' or 'keep'")
-        return self.memory.store.erase(self.key, time.time(), forks=forks)
-
-    def close(self) -> None:
-        """Nothing more is to be said: the thread is marked closed. It can be read, and a new turn opens it again."""
-        if self.row is not None:
-            self._set(metadata={**self.metadata, "closed": time.time()})
-
 
 class _State(MutableMapping[str, Any]):
     """The custom state of a thread as a dict that is written at once; values are JSON data."""
@@ -369,9 +324,3 @@ class _State(MutableMapping[str, Any]):
 
     def __repr__(self) -> str:
         return f"State({', '.join(self._read())})"
-
-
-def _masked(message: Message) -> Message:
-    calls = tuple(msgspec.structs.replace(c, arguments="{}", extra={}) for c in message.tool_calls)
-    content = "[redacted]" if message.content is not None else None
-    return Message(message.role, content, calls, message.tool_call_id, id=message.id, meta={"redacted": True})

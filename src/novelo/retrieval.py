@@ -36,6 +36,7 @@ from novelo.errors import InvalidSpec
 from novelo.languages import language_of
 from novelo.messages import Message, Usage
 from novelo.passages import NOT_FOUND, Passage, cited, fuse, passage_of, passages_text, quote, with_passages
+from novelo.quiet import Quiet
 from novelo.summaries import Summary
 from novelo.tokens import count_message
 from novelo.tokens import counter as counter_of
@@ -75,7 +76,7 @@ Name the passages that you use by their numbers, as [1]. Answer in {language}. I
 before hold the answer, say: {nothing}"""
 
 
-class Condensed(msgspec.Struct, frozen=True, omit_defaults=True):
+class Condensed(Quiet, msgspec.Struct, frozen=True, omit_defaults=True):
     """What is searched for.
 
     Attributes:
@@ -90,6 +91,8 @@ class Condensed(msgspec.Struct, frozen=True, omit_defaults=True):
         weighted: the effective queries with their weights, whose scores are to be added up.
         readable: for a follow-up, the question with a few words of the former turns.
     """
+
+    SAID = frozenset(("question", "standalone", "weighted", "readable"))
 
     question: str
     standalone: str
@@ -109,7 +112,7 @@ class Condensed(msgspec.Struct, frozen=True, omit_defaults=True):
         return tuple(dict.fromkeys(text[:LONGEST] for text in (better, self.question)))
 
 
-class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
+class Answered(Quiet, msgspec.Struct, frozen=True, omit_defaults=True):
     """An answer from passages.
 
     Attributes:
@@ -121,6 +124,8 @@ class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
         passages: all that the model was given; the numbers in the text are theirs, from 1.
         retrieved: what was searched and how that came about, where a turn did it.
     """
+
+    SAID = frozenset(("text",))
 
     text: str
     found: bool

@@ -15,9 +15,10 @@ import msgspec
 
 from novelo.facts import Fact
 from novelo.messages import Message, encode
+from novelo.quiet import Quiet
 
 
-class Summary(msgspec.Struct, frozen=True, omit_defaults=True):
+class Summary(Quiet, msgspec.Struct, frozen=True, omit_defaults=True):
     """One version.
 
     Attributes:
@@ -44,6 +45,8 @@ class Summary(msgspec.Struct, frozen=True, omit_defaults=True):
         created: seconds since 1970.
         active: whether contexts use it.
     """
+
+    SAID = frozenset(("text", "facts", "lost", "focus"))
 
     version: int = 0
     base: int = 0

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from novelo.errors import InvalidSpec
+from novelo.quiet import Quiet
 
 
 class Spent(msgspec.Struct, frozen=True):
@@ -36,7 +37,7 @@ class Spent(msgspec.Struct, frozen=True):
         return Spent(self.tokens - other.tokens, self.cost - other.cost)
 
 
-class Call(msgspec.Struct, frozen=True, omit_defaults=True):
+class Call(Quiet, msgspec.Struct, frozen=True, omit_defaults=True):
     """One model call in the ledger.
 
     Attributes:
@@ -51,6 +52,8 @@ class Call(msgspec.Struct, frozen=True, omit_defaults=True):
         cost: in US dollars by the price table of that day; None is unknown, never zero.
         prices: the version of that table.
     """
+
+    SAID = frozenset(("raw",))
 
     purpose: str = "reply"
     model: str | None = None

@@ -225,7 +225,7 @@ def _check_erased(found, connection):
         )
         for key, count in rows:
             found.broken("I6", f"{key.hex()[:6]}: {count} rows of an erased thread in {table}")
-    return {row[0] for row in connection.execute("SELECT thread FROM erasures")}
+    return {row[0] for row in connection.execute("SELECT scope FROM audit WHERE action = 'erase'")}
 
 
 # ------------------------------------------------------------------------------------------------ summaries

@@ -16,7 +16,7 @@ WORDS = ["pix", "boleto", "prazo", "troca", "loja", "conta", "valor", "cartao", 
 @pytest.fixture
 def docs(url):
     """The documents of an empty store of each kind."""
-    store = connect(url)
+    store = connect(url, clear_documents=True)
     yield store.documents
     store.close()
 

@@ -101,7 +101,7 @@ def test_a_parent_is_erased(hand, forks):
     fork.turn("own", "answer")
     far = fork.fork("g", 3)
     receipt = hand.store.erase(hand.key, 5.0, forks=forks)
-    assert receipt.forks == ("f", "g") and hand.row is None  # the fork of the fork shared it as well
+    assert sorted(receipt.forks) == ["f", "g"] and hand.row is None  # the fork of the fork shared it as well
     shared = ["be kind", "common words"] if forks == "keep" else [None, None]
     assert fork.texts(hidden=True) == [*shared, "own", "answer"]
     assert far.texts(hidden=True) == [*shared, "own"]
@@ -171,7 +171,7 @@ def test_several_forks_share_what_their_parent_leaves(hand, forks):
     short.add("x")
     before = [hand.other(f).row.content_version for f in ("short", "long", "empty")]
     receipt = hand.store.erase(hand.key, 5.0, forks=forks)
-    assert receipt.rows["entries"] == 4 and receipt.forks == ("long", "short")
+    assert receipt.rows["entries"] == 4 and sorted(receipt.forks) == ["long", "short"]
     kept = forks == "keep"
     assert long.texts(hidden=True) == (["a", "b", "c", "d"] if kept else [None] * 4)
     assert short.texts(hidden=True) == (["a", "b", "x"] if kept else [None, None, "x"])

@@ -14,7 +14,7 @@ from fix_postgres import SHARDS
 from fix_stores import new
 from novelo.errors import StoreError
 from novelo.messages import Message
-from novelo.stores.base import PARKED, Begun, Busy, Close, Lease, Work
+from novelo.stores.base import PARKED, Begun, Busy, Close, Cut, Lease, Note, Work
 from novelo.stores.reference import ReferenceStore
 from novelo.stores.sqlite import Database, SQLiteStore
 from novelo.summaries import Summary
@@ -243,6 +243,52 @@ class TwoStores(RuleBasedStateMachine):
         """Erase."""
         self.both(lambda s, k: s.erase(k(name), self.now, forks=forks))
 
+    @rule(name=names, on=st.booleans(), whole=st.booleans())
+    def hold(self, name, on, whole):
+        """Forbid removals from a thread or from all of an owner, or allow them again."""
+
+        def act(store, key):
+            owner = name[0] if whole else None
+            scope = store.owner_key(name[0]) if whole else key(name)
+            return store.hold(scope, self.now, "r", owner=owner) if on else store.release(scope, self.now, owner=owner)
+
+        self.both(act)
+
+    @rule(name=names)
+    def mask(self, name):
+        """A mask over all but the entries."""
+
+        def act(store, key):
+            row = store.thread(key(name))
+            done = None if row is None else store.rewrite(row, {}, self.now, mask=lambda text: text.replace("x", "y"))
+            return None if done is None else (int(done), done.receipt.rows)
+
+        self.both(act)
+
+    @rule(name=names, stale=st.booleans())
+    def drop_texts(self, name, stale):
+        """What the summary covers goes."""
+
+        def act(store, key):
+            row = store.thread(key(name))
+            if row is None:
+                return None
+            done = store.drop_texts(msgspec.structs.replace(row, updated=row.updated - stale), self.now)
+            return None if done is None else done.rows
+
+        self.both(act)
+
+    @rule(before=st.sampled_from([0.0, 1000.0, 2000.0]), closed=st.booleans())
+    def retain(self, before, closed):
+        """What retention would take goes."""
+
+        def act(store, key):
+            rows = [s.row for s in store.standing(Cut(self.now, before, before, closed), b"", 99)]
+            done = store.erase_due([(row, Note()) for row in rows], self.now)
+            return sorted((row.owner, row.thread_id, sorted(r.rows.items()), len(r.forks)) for row, r in done)
+
+        self.both(act)
+
     @invariant()
     def alike(self):
         """Both hold the same, down to the last column."""
@@ -267,6 +313,10 @@ def _everything(store):
             out += [store.vectors(row, "m", 5), store.unembedded(row, "m", 5)]
             out += [sorted(store.holding(row, *kin(w), before, 99)) for w in ("concluido", "x") for before in (4, 99)]
             out += [sorted(h.entry.position for h in store.search([w], key, None, 99)) for w in ("ola", "退货")]
+    names = {store.key_of(*name): name for name in NAMES} | {store.owner_key(name[0]): name[0] for name in NAMES}
+    out.append(sorted((str(names[one.scope]), one.since, one.owner) for one in store.holds()))
+    acts = [(one.at, one.action, str(names[one.scope]), sorted(one.counts.items())) for one in store.audit(1000)]
+    out += [sorted(acts), store.audit_check()]
     out.append(sorted((o, t, c.input, c.turn or 0) for o, t, c in store.calls(None)))
     out += [sorted((h.thread_id, h.owner, h.entry.position) for h in store.search([w], None, None, 999))
             for w in ("ola", "退货", "concluido")]  # fmt: skip

@@ -42,7 +42,9 @@ AVOIDED = (
 # Lists over many threads, sums, and the claim of work: all else names the thread, or the collection, it is about.
 ACROSS = {
     "threads", "threads_of_owner", "spenders", "calls_of_owner", "calls_of_all", "find_words", "due_work", "next_work",
-    "of_owner", "of_runs", "lapsed", "collections", "children", "forks", "all_work",
+    "of_owner", "of_runs", "lapsed", "collections", "children", "forks", "all_work", "keys_of_owner", "standing",
+    "weights", "all_held", "next_act", "acts", "last_chain", "audit", "audit_from", "vault_facts", "any_thread",
+    "keep_vault_fact", "vault_seen", "see_vault",
 }  # fmt: skip
 
 
@@ -80,7 +82,7 @@ def test_both_engines_have_all_statements():
         "work_of",
     }
     waiting = {"waiting", "take_in", "none_waits", "waiting_between", "unindex_waiting", "number_thread", "next_number",
-               "thread_number", "indexed", "unindex", "index_words"}  # fmt: skip
+               "thread_number", "indexed", "unindex", "index_words", "next_wash"}  # fmt: skip
     assert set(SQLITE) - waiting - own == (set(OURS) | NOTHING) - own
 
 
@@ -98,7 +100,7 @@ def test_statements_name_their_thread():
     """Every statement but the lists begins with a thread's or a collection's key, so that tables can be spread."""
     for name, text in OURS.items():
         if name not in ACROSS:
-            assert re.search(r"(thread|collection|parent) = \$\d|VALUES \(\$1|SELECT \$1", text), name
+            assert re.search(r"(thread|collection|parent|scope|owner) = \$\d|VALUES \(\$1|SELECT \$1", text), name
 
 
 def test_columns_are_plain():

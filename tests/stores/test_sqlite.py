@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import stat
 import subprocess
@@ -18,6 +19,7 @@ from novelo.errors import StorageCorrupt, StorageFull, StorageReadOnly, StorageU
 from novelo.stores.base import Begun, Busy, Close
 from novelo.stores.search import query_words
 from novelo.stores.sqlite import Database, SQLiteStore
+from novelo.stores.sqlite.washing import File
 from novelo.stores.tables import walk
 from novelo.usage import Call
 
@@ -407,3 +409,69 @@ def test_threads_of_execution_write_while_others_read_and_one_closes(path):
     with pytest.raises(UnknownEntry):
         again.store.entries(again.row, [99])
     again.store.close()
+
+
+# ---------------------------------------------------------------------------------------------- gaps of pages
+def test_no_old_copy_of_a_row_stays_in_a_gap(hand, path):
+    """Rows that SQLite moved to another page leave copies behind; after a removal no gap of a page holds anything."""
+    rng = random.Random(7)
+    crew = [hand.other(f"t{n}") for n in range(40)]
+    for _ in range(12):
+        for one in crew:
+            one.turn(f"q {CANARY} " + "x" * rng.randrange(300), "a" * rng.randrange(500))
+    file = File(str(path))
+    found = 0
+    for one in rng.sample(crew, len(crew)):
+        hand.store.database._emptied(2.0)
+        found += len(file.gaps())
+        assert not hand.store.erase(one.key, 9.0).pending
+        assert file.gaps() == [] and not hand.store.database._unclean
+    file.close()
+    assert found > 0  # else there was nothing to see
+    assert holding(path) == []
+
+
+def test_washing_beside_writers_changes_nothing(path):
+    """While others write, gaps are written over again and again: the file stays whole, and every text is there."""
+    crew = [opened(path) for _ in range(3)]
+    stop = threading.Event()
+    washed = []
+
+    def wash():
+        while not stop.is_set():
+            washed.append(crew[0].store.scrub())
+
+    def talk(one, name):
+        mine = one.other(name)
+        for n in range(60):
+            mine.turn(f"{name} {n} " + "x" * (37 * n % 700), "y" * (91 * n % 900))
+            if n % 7 == 6:
+                other = one.other(f"{name} {n}")
+                other.add("z" * 400)
+                one.store.erase(other.key, 9.0)
+
+    threads = [threading.Thread(target=talk, args=(one, f"n{k}")) for k, one in enumerate(crew[1:])]
+    washer = threading.Thread(target=wash)
+    for thread in (washer, *threads):
+        thread.start()
+    for thread in threads:
+        thread.join()
+    stop.set()
+    washer.join()
+    assert any(washed)
+    for k, one in enumerate(crew[1:]):
+        texts = one.other(f"n{k}").texts()
+        assert [t.split()[:2] for t in texts[::2]] == [[f"n{k}", str(n)] for n in range(60)]
+    for one in crew:
+        one.store.close()
+    assert list(apsw.Connection(str(path)).execute("PRAGMA integrity_check")) == [("ok",)]
+
+
+def test_no_gap_is_seen_where_no_tree_is(path):
+    """Pages of chains and of the list of free ones are no trees: nothing of a long row is taken for a gap."""
+    made = opened(path)
+    made.add("long " + "\x02\x05\x0a\x0d" * 20_000, *("x" * 30_000 for _ in range(5)))
+    made.store.rewrite(made.row, {1: None, 3: None}, 2.0)
+    assert made.store.scrub() and len(made.texts()[0]) == 80_005
+    made.store.close()
+    assert list(apsw.Connection(str(path)).execute("PRAGMA integrity_check")) == [("ok",)]

@@ -431,7 +431,7 @@ def test_searches_go_on_beside_changes(memory, meaning):
 def test_two_handles_and_processes_share_a_collection(tmp_path, folder, meaning):
     """What another memory on the same file puts in is found, its vectors too."""
     url = f"sqlite:///{tmp_path}/a.db"
-    with novelo.open(url) as one, novelo.open(url) as two:
+    with novelo.open(url, clear_documents=True) as one, novelo.open(url, clear_documents=True) as two:
         mine, theirs = (memory.documents(embedder=meaning) for memory in (one, two))
         mine.add(["Aceitamos pix."], vectors="now")
         assert theirs.search("dinheiro")
@@ -492,7 +492,7 @@ def test_awaited(url, folder, meaning):
     """The same names, awaited."""
 
     async def work():
-        async with novelo.open_async(url) as memory:
+        async with novelo.open_async(url, clear_documents=True) as memory:
             docs = memory.documents("faq", owner="ana", embedder=meaning)
             assert len((await docs.ingest([folder], vectors="now")).added) == 6
             assert (await docs.search("reembolsos", limit=1))[0]["source"] == "guia.md"

@@ -28,10 +28,11 @@ LAYERS = {
     for layer, heads in {
         "core": "errors messages protocol repair wire transcript context tokens _estimate _media _fact_rules asking"
         " usage events limits facts languages answers summaries covering quoting compaction retrieval passages formats"
-        " _again _questions caching report replay words carrying recalling",
+        " _again _questions caching report quiet replay words carrying recalling retention masking",
         "outside": "models prices retrievers stores",
         "shell": "memory thread record turn turn_asking source portable aio worker why accounts connect privacy compare"
-        " folding documents ingesting indexes answering meaning upkeep keeping moving doctor opening access",
+        " folding documents ingesting indexes answering meaning upkeep keeping moving doctor opening access"
+        " vault receipts purging removal",
         "faces": "importers integrations cli server testing demo plots __main__",
         "front door": "__init__",
     }.items()
@@ -74,9 +75,10 @@ ALLOWED_IN: dict[str, frozenset[str]] = {
     "Stemmer": frozenset(["words"]),
     "agents": frozenset(["integrations.openai_agents"]),
     "anyio": frozenset(["aio", "connect", "models.base"]),
-    "apsw": frozenset(["stores.sqlite"]),
+    "apsw": frozenset(["stores.sqlite", "stores.vaults.sqlite"]),
     "bpe_openai": frozenset(["tokens"]),
     "bs4": frozenset(["retrievers.readers.html"]),
+    "cryptography": frozenset(["stores.vaults"]),
     "docx": frozenset(["retrievers.readers.docx"]),
     "dotenv": frozenset(["models.env"]),
     "genai_prices": frozenset(["prices"]),
@@ -95,7 +97,7 @@ ALLOWED_IN: dict[str, frozenset[str]] = {
     "openai": frozenset(["models.openai"]),
     "opentelemetry": frozenset(["integrations.opentelemetry"]),
     "prompt_toolkit": frozenset(["cli"]),
-    "psycopg": frozenset(["importers.langgraph_postgres", "stores.postgres"]),
+    "psycopg": frozenset(["importers.langgraph_postgres", "stores.postgres", "stores.vaults.postgres"]),
     "psycopg_pool": frozenset(["stores.postgres"]),
     "pydantic_ai": frozenset(["integrations.pydantic_ai"]),
     "pypdf": frozenset(["retrievers.readers.pdf"]),
@@ -290,13 +292,13 @@ def test_models_stores_and_retrievers_do_not_know_each_other() -> None:
 
 
 def test_only_connect_knows_every_backend() -> None:
-    """The shell asks the outside through its seams; only connect.py names a store or a model, keeping.py a store."""
+    """The shell asks the outside through its seams; connect.py names all, keeping.py and vault.py stores."""
     known = [
         found
         for found in OWN
         if layer(found.module) == "shell"
         and layer(found.inside) == "outside"
-        and found.module not in ("connect", "keeping")
+        and found.module not in ("connect", "keeping", "vault")
         and found.inside not in SEAMS
     ]
     assert not known, listed(known)

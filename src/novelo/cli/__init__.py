@@ -12,7 +12,20 @@ from typing import Annotated
 
 import typer
 
-from novelo.cli import chat, compaction, compare, doctor, documents, files, moving, servers, show, usage
+from novelo.cli import (
+    chat,
+    compaction,
+    compare,
+    doctor,
+    documents,
+    files,
+    keys,
+    moving,
+    purge,
+    servers,
+    show,
+    usage,
+)
 from novelo.cli.common import FAILED, MISUSED, default_database, say
 from novelo.errors import InvalidSpec, NoveloError
 
@@ -34,12 +47,15 @@ app.command()(compaction.worker)
 app.command(name="import")(files.import_)
 app.command()(files.export)
 app.command()(files.delete)
+for removing in (purge.purge, purge.erase, purge.hold, purge.release, purge.audit):
+    app.command()(removing)
 app.command()(documents.ingest)
 app.command()(moving.backup)
 app.command()(moving.copy)
 app.command()(doctor.doctor)
 app.command()(doctor.mend)
 app.add_typer(documents.docs, name="docs")
+app.add_typer(keys.keys, name="keys")
 app.command()(servers.distribute)
 app.command()(servers.partition)
 app.command()(servers.grants)
@@ -51,7 +67,7 @@ def path() -> None:
     print(default_database())
 
 
-for told in (*app.registered_commands, *documents.docs.registered_commands):
+for told in (*app.registered_commands, *documents.docs.registered_commands, *keys.keys.registered_commands):
     # a terminal breaks lines where its width says so, and not where the docstring's did
     paragraphs = (inspect.getdoc(told.callback) or "").split("\n\n") if told.callback else []
     told.help = told.help or "\n\n".join(" ".join(text.split()) for text in paragraphs)

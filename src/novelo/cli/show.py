@@ -14,6 +14,7 @@ from novelo.cli.common import (
     open_database,
     print_json,
     print_lines,
+    say,
     tell_damaged,
     thread_facts,
 )
@@ -122,6 +123,8 @@ def search(
         thread = None if thread_id is None else find_thread(memory, thread_id, owner or "")
         hits = memory.search(words, owner=owner, thread=thread, limit=number)
     tell_damaged(hits)
+    if hits.partial:
+        say("only the newest messages were looked through: there is no index")
     if as_json:
         return print_json(
             [{"thread_id": h.thread_id, "owner": h.owner, "score": h.score, **entry_facts(h.entry)} for h in hits]

@@ -10,11 +10,12 @@ import msgspec
 
 from novelo.context.draft import Log
 from novelo.passages import place_of
+from novelo.quiet import Quiet
 
 SHOWN = 200  # characters of a query
 
 
-class Retrieved(msgspec.Struct, frozen=True, omit_defaults=True):
+class Retrieved(Quiet, msgspec.Struct, frozen=True, omit_defaults=True):
     """What was searched for a question, and what came of it.
 
     Attributes:
@@ -26,6 +27,8 @@ class Retrieved(msgspec.Struct, frozen=True, omit_defaults=True):
         collection: the name of the collection that was searched; "" for another retriever.
     """
 
+    SAID = frozenset(("queries", "rejected"))
+
     queries: list[tuple[str, float]] = []
     decision: str = ""
     rejected: list[dict[str, Any]] = []
@@ -34,7 +37,7 @@ class Retrieved(msgspec.Struct, frozen=True, omit_defaults=True):
     collection: str = ""
 
 
-class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
+class Manifest(Quiet, msgspec.Struct, frozen=True, omit_defaults=True):
     """The record of one context. Positions are those of the transcript; ranges are half-open: [start, stop).
 
     Attributes:
@@ -51,6 +54,8 @@ class Manifest(msgspec.Struct, frozen=True, omit_defaults=True):
         question: the standalone question, where one was made; passages: what was retrieved for it.
         retrieved: what was searched, how that came about, and what was rejected.
     """
+
+    SAID = frozenset(("system", "question", "passages"))
 
     policy: str
     provider: str = "openai"

@@ -22,12 +22,15 @@ import msgspec
 from novelo.asking import Flow, ModelReply, ModelRequest
 from novelo.messages import Usage
 from novelo.models.chat import message_of
+from novelo.quiet import Quiet
 
 T = TypeVar("T")
 
 
-class ToolCallDelta(msgspec.Struct, frozen=True, omit_defaults=True):
+class ToolCallDelta(Quiet, msgspec.Struct, frozen=True, omit_defaults=True):
     """A piece of a tool call: `index` says which call, `arguments` is appended to what came before."""
+
+    SAID = frozenset(("arguments",))
 
     index: int = 0
     id: str | None = None
@@ -35,8 +38,10 @@ class ToolCallDelta(msgspec.Struct, frozen=True, omit_defaults=True):
     arguments: str = ""
 
 
-class ModelDelta(msgspec.Struct, frozen=True, omit_defaults=True):
+class ModelDelta(Quiet, msgspec.Struct, frozen=True, omit_defaults=True):
     """A piece of a reply. Pieces are appended; usage, finish reason and model usually stand in the last one."""
+
+    SAID = frozenset(("text", "reasoning"))
 
     text: str = ""
     reasoning: str = ""

@@ -24,7 +24,9 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from novelo.stores.documents import DocumentStore
+from novelo.stores.privacy import AuditRow, Changed, Cut, Hold, Note, PrivacyStore, Standing
 from novelo.stores.values import (
+    BACKUPS,
     PARKED,
     Base,
     Begun,
@@ -45,18 +47,25 @@ from novelo.summaries import Summary
 from novelo.usage import Call, Spent
 
 __all__ = [
+    "BACKUPS",
     "PARKED",
     "VECTOR_REACH",
+    "AuditRow",
     "Base",
     "Begun",
     "Busy",
+    "Changed",
     "Close",
+    "Cut",
     "Found",
     "Hit",
+    "Hold",
     "Job",
     "Lease",
     "NewEntry",
+    "Note",
     "Receipt",
+    "Standing",
     "Store",
     "StoredEntry",
     "ThreadRow",
@@ -68,8 +77,8 @@ __all__ = [
 VECTOR_REACH = 4  # entries before an entry that its vector may be made from
 
 
-class Store(Protocol):
-    """See the top of the file. `key` is always a thread's key, as `key_of` makes it.
+class Store(PrivacyStore, Protocol):
+    """See the top of the file; removing stands in `privacy.py`. `key` is always a thread's key, as `key_of` makes it.
 
     Besides what a method names, any of them may raise `StorageFull`, `StorageReadOnly`, `StorageCorrupt`, or
     `StorageUnavailable` (closed, locked for too long, or not to be reached).
@@ -98,10 +107,6 @@ class Store(Protocol):
 
     def snapshot(self) -> AbstractContextManager[None]:
         """Reads of this thread of execution inside `with store.snapshot():` see one state of the store; no writes."""
-        ...
-
-    def scrub(self) -> bool:
-        """See to it that nothing of what was removed is left in any file; False if a reader is in the way."""
         ...
 
     # ------------------------------------------------------------------------------------------ the turn protocol
@@ -331,17 +336,6 @@ class Store(Protocol):
         """Take half-open ranges of positions out of contexts, or back in; likewise."""
         ...
 
-    def rewrite(self, thread: ThreadRow, bodies: dict[int, NewEntry | None], now: float) -> int:
-        """Replace entries' bodies (redaction), or remove them (None: deletion), for good.
-
-        Position, role and sums stay. Index rows are replaced, what manifests quote goes, and `content_version` rises in
-        every thread that has the entry. A deleted entry stays deleted. Call `scrub` when all is done.
-
-        Returns:
-            How many entries were changed.
-        """
-        ...
-
     def fork(self, parent: ThreadRow, key: bytes, names: tuple[str, str], at: int, now: float) -> ThreadRow:
         """A new thread that shares the entries below a position, without a copy.
 
@@ -351,14 +345,6 @@ class Store(Protocol):
         Raises:
             InvalidSpec: the key's thread is there already. ThreadErased: the parent is gone.
             UnknownEntry: the parent is not so long.
-        """
-        ...
-
-    def erase(self, key: bytes, now: float, *, forks: str = "erase") -> Receipt:
-        """Remove a thread for good; a late writer cannot revive it.
-
-        Args:
-            forks: "erase" removes what forks shared with it there too; "keep" moves that to them.
         """
         ...
 

@@ -24,6 +24,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from novelo.quiet import Quiet
 from novelo.stores.values import NewEntry, ThreadRow
 
 INLINE_BYTES = 48  # a value up to this size stands in the checkpoint's own row
@@ -45,8 +46,10 @@ class StalePlaces(Exception):
         self.anew = anew
 
 
-class Blob(msgspec.Struct, frozen=True):
+class Blob(Quiet, msgspec.Struct, frozen=True):
     """A value as the serializer wrote it, and the hash of what it says (not of its cipher)."""
+
+    SAID = frozenset(("body",))
 
     type: str
     body: bytes
@@ -80,8 +83,10 @@ class Talk(msgspec.Struct, frozen=True):
     runs: Runs = ()
 
 
-class Inline(msgspec.Struct, frozen=True, array_like=True, tag_field="what", tag=0):
+class Inline(Quiet, msgspec.Struct, frozen=True, array_like=True, tag_field="what", tag=0):
     """A small value, in the row itself."""
+
+    SAID = frozenset(("body",))
 
     type: str
     body: bytes
@@ -107,8 +112,10 @@ class LongList(msgspec.Struct, frozen=True, array_like=True, tag_field="what", t
     number: int
 
 
-class Cut(msgspec.Struct, frozen=True, array_like=True, tag_field="what", tag=4):
+class Cut(Quiet, msgspec.Struct, frozen=True, array_like=True, tag_field="what", tag=4):
     """A small value less the texts that entries of the transcript say: its bytes, with their positions between."""
+
+    SAID = frozenset(("pieces",))
 
     type: str
     hash: bytes
@@ -133,7 +140,7 @@ class NewWrites(msgspec.Struct, frozen=True):
     known: bool = True
 
 
-class NewCheckpoint(msgspec.Struct, frozen=True):
+class NewCheckpoint(Quiet, msgspec.Struct, frozen=True):
     """A checkpoint to be put.
 
     Args:
@@ -145,6 +152,8 @@ class NewCheckpoint(msgspec.Struct, frozen=True):
             number of the value that it is so far.
         created, version: of the thread and its content when the known places were read; None if there are none.
     """
+
+    SAID = frozenset(("metadata", "skeleton"))
 
     key: bytes
     names: tuple[str, str]
@@ -173,8 +182,10 @@ class Written(msgspec.Struct, frozen=True):
     items: Sequence[tuple[int, str, Ref]]
 
 
-class Checkpoint(msgspec.Struct, frozen=True):
+class Checkpoint(Quiet, msgspec.Struct, frozen=True):
     """A stored checkpoint; `before`: what tasks wrote at its parent and came with it."""
+
+    SAID = frozenset(("metadata", "skeleton"))
 
     key: bytes
     ns: str
@@ -189,8 +200,10 @@ class Checkpoint(msgspec.Struct, frozen=True):
     before: Sequence[Written] = ()
 
 
-class Value(msgspec.Struct, frozen=True):
+class Value(Quiet, msgspec.Struct, frozen=True):
     """A stored value; one that became an entry of the transcript has its position and no body."""
+
+    SAID = frozenset(("body",))
 
     type: str
     body: bytes | None
@@ -318,6 +331,10 @@ class CheckpointStore(Protocol):
         Raises:
             InvalidSpec: it is there already.
         """
+        ...
+
+    def forget(self, key: bytes) -> None:
+        """Content of a thread is gone: nothing of it stays in memory here."""
         ...
 
     def expired(self, now: float) -> list[tuple[bytes, str, str]]:

@@ -20,6 +20,9 @@ from typing import Protocol
 import msgspec
 
 from novelo.errors import IndexMismatch
+from novelo.stores.privacy import NOBODY, Hook, Note
+
+ERASED = "the collection was erased while this was being read in; nothing was stored"
 
 MATCHES = 8_000  # postings that one search reads, about; words that most chunks have are left for the second step
 SCORED = 300  # best ones of a search that are scored exactly
@@ -140,6 +143,8 @@ def check_model(found: Collection, model: str, size: int) -> None:
 class DocumentStore(Protocol):
     """See the top of the file. `key` is always a collection's key. Errors of the store may come from every method."""
 
+    on_erased: Hook | None  # as a store's
+
     def key_of(self, owner: str, name: str) -> bytes:
         """A collection's key.
 
@@ -156,11 +161,23 @@ class DocumentStore(Protocol):
         """All collections, of one owner or of everybody, by owner and name."""
         ...
 
-    def put(self, key: bytes, names: tuple[str, str], sources: Sequence[NewSource], now: float) -> list[str]:
+    def put(
+        self,
+        key: bytes,
+        names: tuple[str, str],
+        sources: Sequence[NewSource],
+        now: float,
+        *,
+        since: float | None = None,
+    ) -> list[str]:
         """Put sources in, in place of those of the same names, in one transaction; the first makes the collection.
 
+        Args:
+            since: when the caller began to read: a collection that was erased since is not made again.
         Returns:
             The names that they have now (`named`).
+        Raises:
+            ThreadErased: it was erased since.
         """
         ...
 
@@ -168,8 +185,12 @@ class DocumentStore(Protocol):
         """Take sources out; how many there were."""
         ...
 
-    def erase(self, key: bytes, now: float) -> dict[str, int]:
-        """Take a collection out with all it holds; rows by kind."""
+    def erase(self, key: bytes, now: float, note: Note = NOBODY) -> dict[str, int]:
+        """Take a collection out with all it holds; rows by kind.
+
+        Raises:
+            ThreadHeld: a hold on its owner forbids it.
+        """
         ...
 
     def sources(self, key: bytes) -> list[Source]:

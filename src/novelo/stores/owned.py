@@ -21,7 +21,7 @@ OF_THREAD = frozenset(
     [
         "thread", "state", "turns", "pins", "summaries", "tail", "range", "entries", "find", "holding", "unembedded",
         "vectors", "summary", "base_of", "reopen", "append", "keep_draft", "reap", "pin", "hide", "rewrite", "erase",
-        "swap_summary", "note_calls", "ask", "put_vectors", "renew", "finish", "put_off"
+        "swap_summary", "note_calls", "ask", "put_vectors", "renew", "finish", "put_off", "drop_texts", "set_term"
     ]
 )  # fmt: skip
 NAMED = {"begin": 1, "add": 1, "set_facts": 1, "put": 1}  # where the owner and the thread's id stand, behind the key
@@ -31,7 +31,7 @@ OF_COLLECTION = frozenset(
         "put_vectors", "drop_vectors", "vectors", "vector_numbers"
     ]
 )  # fmt: skip
-PLAIN = frozenset(["snapshot", "scrub", "close", "indexed"])
+PLAIN = frozenset(["snapshot", "scrub", "close", "indexed", "vacuum", "traces"])
 KNOWN = 4096  # keys whose owner is remembered
 
 
@@ -190,3 +190,42 @@ class OwnedStore(_Owned):
         self._check(key)
         found: list[Job] = self.inner.claim(lease, limit, key, kinds)
         return found
+
+    # ------------------------------------------------------------------------------------------ removing
+    def owner_key(self, owner: str) -> bytes:
+        """What holds, sums and the audit name the owner by."""
+        key: bytes = self.inner.owner_key(self.same(owner))
+        return key
+
+    def _check_scope(self, scope: bytes | None) -> None:
+        if scope is None:
+            raise AccessDenied("that is of all owners: name a thread's key, or the owner's")
+        if scope != self.inner.owner_key(self.owner):
+            self._check(scope)
+
+    def hold(self, scope: bytes, *args: Any, owner: str | None = None, **more: Any) -> None:
+        """Forbid removals from one of the owner's threads, or from all."""
+        self.same(owner)
+        self._check_scope(scope)
+        self.inner.hold(scope, *args, owner=owner, **more)
+
+    def release(self, scope: bytes, *args: Any, owner: str | None = None, **more: Any) -> bool:
+        """Allow them again."""
+        self.same(owner)
+        self._check_scope(scope)
+        return bool(self.inner.release(scope, *args, owner=owner, **more))
+
+    def holds(self, scopes: Sequence[bytes] | None = None) -> Any:
+        """Holds of some of the owner's threads, or of the owner."""
+        for scope in scopes if scopes is not None else [None]:
+            self._check_scope(scope)
+        return self.inner.holds(scopes)
+
+    def forget_owner(self, owner: str, *args: Any, **more: Any) -> Any:
+        """Remove what is kept of the owner beside threads and collections."""
+        return self.inner.forget_owner(self.same(owner), *args, **more)
+
+    def audit(self, limit: int = 100, before: int | None = None, scope: bytes | None = None) -> Any:
+        """Acts on one of the owner's threads, or on the owner."""
+        self._check_scope(scope)
+        return self.inner.audit(limit, before, scope)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -201,3 +202,65 @@ def without_quotes(manifest: bytes) -> bytes:
         return b"{}"
     rest = {name: value for name, value in fields.items() if name not in QUOTING}
     return manifest if len(rest) == len(fields) else msgspec.json.encode(rest)
+
+
+# ---------------------------------------------------------------------------------------------- removing
+MAX_REASON = 200  # characters of a hold's reason, and of who and why in the audit
+HOUR_MS = 3_600_000
+OLDEST_HOURS = 31 * 24  # how far back limits in time look; what is older counts for those without one alone
+PICO = Decimal(10) ** 12  # of a dollar
+
+
+def owner_key(secret: bytes, owner: str) -> bytes:
+    """What an owner is named by where the name must not stand: 16 bytes, and never the key of a thread."""
+    return hmac.digest(secret, b"owner\0" + owner.encode("utf-8", "replace"), hashlib.sha256)[:KEY_BYTES]
+
+
+def audit_key(secret: bytes) -> bytes:
+    """What the chain of the audit is made with."""
+    return hmac.digest(secret, b"audit", hashlib.sha256)
+
+
+def chained(key: bytes, last: bytes, row: Sequence[Any]) -> bytes:
+    """The link of an act: a hash over the link before it and all columns but itself."""
+    return hmac.digest(key, bytes(last) + msgspec.msgpack.encode(list(row)), hashlib.sha256)
+
+
+def checked_reason(reason: Any) -> str:
+    """The reason of a hold.
+
+    Raises:
+        InvalidSpec: no text, or more than 200 characters.
+    """
+    if not isinstance(reason, str) or len(reason) > MAX_REASON or not storable(reason):
+        raise InvalidSpec(f"reason of a hold: expected a well-formed text of at most {MAX_REASON} characters")
+    return reason
+
+
+def plain(text: str) -> str:
+    """A short text as it can be stored anywhere."""
+    return text[:MAX_REASON].encode("utf-8", "replace").decode().replace("\0", " ")
+
+
+def by_hours(calls: Iterable[Sequence[Any]], now: float) -> dict[int, tuple[int, int, int]]:
+    """Sums of a ledger by hours: the last moment (milliseconds), tokens, and cost in the 10^12th part of a dollar.
+
+    An hour counts for a limit as long as its last call does. What no limit in time sees any more is hour 0.
+
+    Args:
+        calls: milliseconds, tokens, dollars as a text or None.
+    """
+    out: dict[int, tuple[int, int, int]] = {}
+    oldest = int(now * 1000) // HOUR_MS - OLDEST_HOURS
+    for created, tokens, cost in calls:
+        hour = created // HOUR_MS
+        hour = hour if hour >= oldest else 0
+        last, sum_tokens, sum_cost = out.get(hour, (0, 0, 0))
+        more = 0 if cost is None else int(Decimal(cost) * PICO)
+        out[hour] = (max(last, created), sum_tokens + tokens, sum_cost + more)
+    return out
+
+
+def dollars(cost: int) -> Decimal:
+    """US dollars from their 10^12th parts."""
+    return Decimal(cost) / PICO

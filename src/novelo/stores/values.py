@@ -8,11 +8,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from novelo.messages import Message
+from novelo.quiet import Quiet
 
 T = TypeVar("T")
 
 
-class ThreadRow(msgspec.Struct, frozen=True):
+class ThreadRow(Quiet, msgspec.Struct, frozen=True):
     """A thread's facts.
 
     `head` is the number of entries, `running` their tokens, `turns` the user messages, `opening` the system messages at
@@ -21,6 +22,8 @@ class ThreadRow(msgspec.Struct, frozen=True):
     redacted. Positions below `fork_at` are the parent's entries. `hidden` and `pinned` tell whether there are any.
     `asked` is the number of turns that began here, `summary` the version of the summary that contexts use, 0 for none.
     """
+
+    SAID = frozenset(("title", "tags", "metadata"))
 
     key: bytes
     owner: str
@@ -48,8 +51,10 @@ class ThreadRow(msgspec.Struct, frozen=True):
     updated: float = 0.0
 
 
-class NewEntry(msgspec.Struct, frozen=True):
+class NewEntry(Quiet, msgspec.Struct, frozen=True):
     """A message to be appended, with its token count and the words it is found by (`stores.search.fold`)."""
+
+    SAID = frozenset(("words",))
 
     message: Message
     tokens: int = 0
@@ -98,12 +103,14 @@ class StoredEntry(msgspec.Struct, frozen=True):
         return bool(self.message.meta.get("partial"))
 
 
-class TurnRow(msgspec.Struct, frozen=True):
+class TurnRow(Quiet, msgspec.Struct, frozen=True):
     """One turn.
 
     `first` is the position of its question, `last` of its newest entry; status open, done, failed, interrupted (also
     when its writer died), or waiting. `key` is the idempotency key; `number` counts the thread's turns from 1.
     """
+
+    SAID = frozenset(("manifest", "key"))
 
     first: int
     last: int
@@ -130,7 +137,7 @@ class Lease(msgspec.Struct, frozen=True):
     left: tuple[str, float] | None = None
 
 
-class Begun(msgspec.Struct, frozen=True):
+class Begun(Quiet, msgspec.Struct, frozen=True):
     """What `begin` did: the thread as it is now, the turn's row and epoch, and the custom state.
 
     `replayed`: the key's turn is done, nothing was written; the reply stands at `turn.first` to `turn.last`.
@@ -138,6 +145,8 @@ class Begun(msgspec.Struct, frozen=True):
     again, and an answer that was cut off is hidden; if later messages stand between, all it had is hidden and the
     question is asked anew at the end.
     """
+
+    SAID = frozenset(("state",))
 
     thread: ThreadRow
     turn: TurnRow
@@ -154,28 +163,34 @@ class Busy(msgspec.Struct, frozen=True):
     same_key: bool = False
 
 
-class Close(msgspec.Struct, frozen=True):
+class Close(Quiet, msgspec.Struct, frozen=True):
     """How a turn ends (done, failed, interrupted) or pauses (waiting), in the same transaction as its last step."""
+
+    SAID = frozenset(("manifest",))
 
     status: str
     manifest: bytes | None = None
 
 
-class Work(msgspec.Struct, frozen=True):
+class Work(Quiet, msgspec.Struct, frozen=True):
     """A job that is wanted: what is to be done for a thread, from when on, and by which rule (a policy's spec)."""
+
+    SAID = frozenset(("spec",))
 
     kind: str
     due: float
     spec: str = ""
 
 
-class Job(msgspec.Struct, frozen=True):
+class Job(Quiet, msgspec.Struct, frozen=True):
     """A job, one for each thread and kind.
 
     `generation` rises whenever it is asked for again, `tries` with every time that somebody took it, until it is done.
     `holder` and `lease_until` tell who works at it; `error` is the kind of the last failure, never a text. One that
     failed too often has no due moment any more (`parked`).
     """
+
+    SAID = frozenset(("spec",))
 
     key: bytes
     kind: str
@@ -226,22 +241,39 @@ class Hit(msgspec.Struct, frozen=True):
 
 
 class Found(list[T]):
-    """What was found over many threads; `damaged` tells, a sentence each, of rows that were left out as altered."""
+    """What was found over many threads; `damaged` tells, a sentence each, of rows that were left out as altered.
 
-    def __init__(self, rows: Iterable[T] = (), damaged: Iterable[str] = ()) -> None:
+    `partial`: there is no index, and of more messages than are looked through without one only the newest were.
+    """
+
+    def __init__(self, rows: Iterable[T] = (), damaged: Iterable[str] = (), partial: bool = False) -> None:
         super().__init__(rows)
         self.damaged: list[str] = list(damaged)
+        self.partial = partial
+
+
+BACKUPS = "backups and copies made outside of this program"
 
 
 class Receipt(msgspec.Struct, frozen=True):
-    """What an erasure removed: rows by kind, never content; `forks` are the thread ids of the forks that it touched.
+    """What a removal took: rows by kind, never content; `forks` are the thread ids of the forks that it touched.
 
-    `pending`: traces are still in the files, since a reader holds the log or the disk is full; they go with the next
-    `scrub`, or when the store is closed and opened again.
-    `beyond` names what no program here can reach.
+    `pending`: traces are still in the files; `waits` tells which, and when they go: with the next `scrub`, when the
+    store is closed and opened again, or with a VACUUM. `beyond` names what no program here can reach. `held` are ids of
+    threads that a hold has kept.
+    `kind` is thread, messages, pattern, text, collection or owner; `scope` the key in hexadecimal; `number` that of its
+    row in the audit, 0 if nothing was removed. `shredded`: the thread was encrypted, and its key is destroyed: no copy
+    of the database can be read any more where this thread is concerned.
     """
 
     rows: dict[str, int]
     forks: tuple[str, ...] = ()
     pending: bool = False
-    beyond: tuple[str, ...] = ("backups and copies made outside of this program",)
+    beyond: tuple[str, ...] = (BACKUPS,)
+    waits: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
+    kind: str = "thread"
+    scope: str = ""
+    at: float = 0.0
+    number: int = 0
+    shredded: bool = False

@@ -8,23 +8,28 @@ import pytest
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.conformance.capabilities import ALL_CAPABILITIES
 
+from fix_stores import encrypt
 from novelo.integrations.langgraph import NoveloSaver
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+@pytest.fixture(scope="module", params=["sqlite", "postgres", "encrypted"])
 def report(request, tmp_path_factory):
-    """The outcome of the whole suite on a file, and on a server."""
+    """The outcome of the whole suite on a file, on a server, and on an encrypted file."""
+    folder = tmp_path_factory.mktemp("conformance")
     if request.param == "postgres":
         url = f"{request.getfixturevalue('postgres')}?schema=conformance"
     else:
-        url = f"sqlite:///{tmp_path_factory.mktemp('conformance') / 'a.db'}"
+        url = f"sqlite:///{folder / 'a.db'}"
 
     @checkpointer_test(name="NoveloSaver")
     async def factory():
         async with NoveloSaver.from_conn_string(url) as saver:
             yield saver
 
-    return asyncio.run(validate(factory))
+    with pytest.MonkeyPatch.context() as patched:
+        if request.param == "encrypted":
+            encrypt(url, folder, patched)
+        return asyncio.run(validate(factory))
 
 
 @pytest.mark.parametrize("capability", sorted(c.value for c in ALL_CAPABILITIES))

@@ -319,3 +319,9 @@ class Recent:
         """Take a thing out."""
         with self._lock:
             return self._things.pop(key, None)
+
+    def drop(self, unwanted: Callable[[Any], bool]) -> None:
+        """Take out all things whose key is not wanted any more."""
+        with self._lock:
+            for key in [key for key in self._things if unwanted(key)]:
+                del self._things[key]

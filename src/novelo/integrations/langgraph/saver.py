@@ -14,6 +14,7 @@ from __future__ import annotations
 import builtins
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
@@ -30,11 +31,11 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from novelo.aio import threaded
 from novelo.connect import open_memory
-from novelo.errors import InvalidSpec
+from novelo.errors import InvalidSpec, ThreadHeld
 from novelo.integrations.langgraph import states, writing
 from novelo.integrations.langgraph.awaited import Awaited
 from novelo.integrations.langgraph.codec import strict
-from novelo.integrations.langgraph.shared import Shared
+from novelo.integrations.langgraph.shared import LAPSED, Shared
 from novelo.memory import Memory
 
 MAIN = ("messages", "__root__")  # channels whose messages are the transcript's
@@ -211,10 +212,14 @@ class NoveloSaver(Awaited):
 
     # ------------------------------------------------------------------------------------------ removing, copying
     def delete_thread(self, thread_id: str, *, owner: str = "") -> None:
-        """Erase a thread: its checkpoints and its transcript. Copies and forks of it keep what they share."""
+        """Erase a thread: its checkpoints and its transcript. Copies and forks of it keep what they share.
+
+        Raises:
+            ThreadHeld: a hold forbids it.
+        """
         key = self.memory.store.key_of(owner, str(thread_id))
-        self._shared.shelf.forget(key)
-        self.memory.store.erase(key, time.time(), forks="keep")
+        self.memory.store.erase(key, time.time(), forks="keep", note=self.memory.note())
+        self.memory.forget(key)
 
     def delete_for_runs(self, run_ids: Sequence[str], *, owner: str | None = None) -> None:
         """Remove the checkpoints of some runs, of all owners or one; the transcript stays."""
@@ -248,12 +253,14 @@ class NoveloSaver(Awaited):
             self._shared.store.prune(self.memory.store.key_of(owner, str(thread_id)), strategy == "keep_latest")
 
     def sweep(self) -> int:
-        """Erase the threads whose time to live is over; how many. `setup` does it too."""
-        lapsed = self._shared.store.expired(time.time())
-        for key, _, _ in lapsed:
-            self._shared.shelf.forget(key)
-            self.memory.store.erase(key, time.time(), forks="keep")
-        return len(lapsed)
+        """Erase the threads whose time to live is over; how many. `setup` does it too. Held ones stay."""
+        done = 0
+        for key, _, _ in self._shared.store.expired(time.time()):
+            with suppress(ThreadHeld):
+                self.memory.store.erase(key, time.time(), forks="keep", note=self.memory.note(LAPSED))
+                self.memory.forget(key)
+                done += 1
+        return done
 
     def get_next_version(self, current: Any, channel: None) -> Any:
         """1, 2, 3, ...: values are told apart by what they say, so that versions need not be unique over branches."""

@@ -19,6 +19,7 @@ from novelo.integrations.langgraph.gathering import Gathering
 from novelo.memory import Memory
 from novelo.stores import checkpoints as stored
 
+LAPSED = "ttl of a graph"  # why a thread went, for the audit
 WAITING = 1_000  # checkpoints whose writes may wait for them at once
 
 
@@ -41,16 +42,27 @@ class Shared:
         self.gathering = Gathering()
         self.waiting = Recent(WAITING)  # writes whose checkpoint is on its way
         self.inputs = Recent(WAITING)  # offers of what was written of inputs, by checkpoint
+        self.since = Recent(WAITING)  # which content of the thread they were made beside
         self.fresh = Recent(WAITING)  # messages that tasks wrote last, by checkpoint
         self.seen = Recent(WAITING)  # tasks whose writes were read, by checkpoint
         self._keys = Recent(WAITING)
         self.ordered = threading.RLock()  # a put and the writes that wait for it do not miss each other
         self.codec = Codec(serde, memory)
+        memory.on_removed(self.forget)
+
+    def forget(self, key: bytes) -> None:
+        """Content of a thread is gone: nothing of it stays in memory here, but what runs still hold."""
+        self.shelf.forget(key)
+        erased = self.memory.store.thread(key) is None
+        for kept in (self.said, self.inputs, self.since, self.fresh, self.seen, *((self.waiting,) if erased else ())):
+            kept.drop(lambda at: at[0] == key)
+        self.store.forget(key)
 
     def with_serde(self, serde: SerializerProtocol) -> Shared:
         """The same with another serializer."""
         made = copy(self)
         made.codec = Codec(serde, self.memory)
+        self.memory.on_removed(made.forget)
         return made
 
     def place(self, config: RunnableConfig) -> Place:

@@ -14,6 +14,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
@@ -27,12 +28,12 @@ from langgraph.checkpoint.base import (
     get_checkpoint_metadata,
 )
 
-from novelo.errors import ConcurrentTurnError, InvalidSpec
+from novelo.errors import ConcurrentTurnError, InvalidSpec, ThreadHeld
 from novelo.integrations.langgraph.addresses import Addressed, Place, config_of
 from novelo.integrations.langgraph.copies import Talks
 from novelo.integrations.langgraph.gathering import Offer
 from novelo.integrations.langgraph.planning import Made, Noted, note, planned
-from novelo.integrations.langgraph.shared import Shared, lapsed
+from novelo.integrations.langgraph.shared import LAPSED, Shared, lapsed
 from novelo.stores import checkpoints as stored
 from novelo.stores.checkpoints import Blob, Cut, Inline, Kept, NewCheckpoint, NewWrites, Said, StalePlaces, Talk
 
@@ -76,8 +77,9 @@ def _end(shared: Shared, place: Place) -> None:
     """A thread whose time is over makes room for the one that begins under its id."""
     newest = shared.store.get(place.key, place.ns, None)
     if newest is not None and lapsed(newest):
-        shared.shelf.forget(place.key)
-        shared.memory.store.erase(place.key, time.time(), forks="keep")
+        with suppress(ThreadHeld):  # it goes on under its id then
+            shared.memory.store.erase(place.key, time.time(), forks="keep", note=shared.memory.note(LAPSED))
+            shared.memory.forget(place.key)
 
 
 def _put(
@@ -200,6 +202,8 @@ def put_writes(
     if task_path.endswith(_INPUT) and not special:
         with shared.ordered:
             shared.inputs.put(at, [*(shared.inputs.get(at) or ()), offer])
+            talks = shared.shelf.known(place.key)
+            shared.since.put(at, (None, 0) if talks is None else (talks.created, talks.version))
     elif special or not shared.gathering.stored(at, offer):
         _store(shared, place, offer)
 
@@ -214,6 +218,8 @@ def _write(shared: Shared, place: Place, offer: Offer, talks: Talks | None) -> N
     at = (place.key, place.ns, place.id)
     written = _planned(shared, place, offer, talks, {})
     since = (None, 0) if talks is None else (talks.created, talks.version)
+    if offer.path.endswith(_INPUT):  # as it was when the input came: late it may say what was removed since
+        since = shared.since.get(at) or since
     with shared.ordered:
         lists = shared.store.put_writes(*at, written.new, *since)
         if lists is None:
@@ -246,7 +252,7 @@ def _note_written(
     shared: Shared, key: bytes, written: _Planned, lists: dict[int, list[int]], talks: Talks | None
 ) -> None:
     for index, _, value in written.new.items:
-        if isinstance(value, Talk):
+        if isinstance(value, Talk) and index in lists:  # what came too late was left out
             for item, number in zip(value.items, lists[index], strict=True):
                 if isinstance(item, Said) and number < 0:
                     shared.fresh.put((key, number), item)

@@ -94,6 +94,7 @@ def grants(schema: str, role: str) -> list[tuple[str, str]]:
         ("", f'GRANT USAGE ON SCHEMA "{schema}" TO {role}'),
         ("meta", f'GRANT SELECT ON "{schema}".meta TO {role}'),
         ("", f"GRANT SELECT, INSERT, UPDATE, DELETE ON {tables} TO {role}"),
+        ("audit", f'REVOKE UPDATE, DELETE ON "{schema}".audit FROM {role}'),
     ]
 
 
@@ -110,13 +111,13 @@ def row_security(schema: str, role: str) -> list[tuple[str, str]]:
     out = []
     for table, names in columns().items():
         place = f'"{schema}".{table}'
-        if "owner" in names:
+        if table in ("threads", "collections"):
             test = f"left(owner, 200) = left({mine}, 200) AND owner = {mine}"
             if "status" in names:
                 test = f"({test}) OR status = 'erased'"
         elif table == "search":
             test = f"words @@ {word}"
-        elif table == "erasures" or key_of(table) is None:
+        elif key_of(table) is None:
             continue
         else:
             whose = "threads" if "thread" in names else "collections"

@@ -32,9 +32,14 @@ ON CONFLICT (thread, ns, number) DO UPDATE SET id = excluded.id, parent = exclud
   stop = excluded.stop, run = excluded.run, expires = excluded.expires, body = excluded.body;
 
 -- shorten --
--- A checkpoint's values, less what the transcript says.
+-- A checkpoint's values, less what the transcript says; only as they are known.
 UPDATE checkpoints SET body = $4
-WHERE thread = $1 AND ns = $2 AND number = $3;
+WHERE thread = $1 AND ns = $2 AND number = $3 AND body = $5;
+
+-- shorten_write --
+-- What a task wrote, likewise.
+UPDATE checkpoint_writes SET body = $6
+WHERE thread = $1 AND ns = $2 AND number = $3 AND task = $4 AND path = $5 AND body = $7;
 
 -- line --
 -- What a checkpoint and those before it added to the transcript.

@@ -31,17 +31,24 @@ try:
 except ImportError as missing:
     raise MissingExtra("PostgreSQL needs psycopg: pip install 'novelo[postgres]'") from missing
 
+from novelo.stores.base import BACKUPS
 from novelo.stores.postgres.faults import UNSURE, Conflict, Lost, translated
 from novelo.stores.postgres.index import Index
 from novelo.stores.postgres.migrations import bring_up, current
 from novelo.stores.postgres.session import Session, adapt
-from novelo.stores.postgres.texts import checked_schema, escaped
+from novelo.stores.postgres.texts import TABLES, checked_schema, escaped
+from novelo.stores.privacy import Traces
 
 T = TypeVar("T")
 SCHEMA_NAME = "novelo"
 TIMEOUT_S = 10.0  # for a connection, and for a free one of the pool
 LOCK_S = 30.0  # how long a writer waits for another one of the same thread
 POOL = 10  # connections at most, of one process
+DEAD_ROWS = (
+    "dead rows in the tables' files, until VACUUM has passed (the server does it by itself, or ask for it: vacuum)"
+)
+FREE = "free space in the tables' files, until it is written over (a full vacuum writes them anew)"
+LOGS = "the server's write-ahead log, its archive and its standbys"
 LOOK_S = 5.0  # after so long a connection that lies idle is asked whether it is alive; before, only its socket is
 # A line that is cut says nothing: a server that does not take what was sent, or does not answer when it lies idle, is
 # given up after a minute.
@@ -336,6 +343,23 @@ class Database:
     def scrub(self) -> bool:
         """Nothing can be done from here: what was removed leaves the files with the next VACUUM (docs/postgres.md)."""
         return True
+
+    def vacuum(self, full: bool) -> bool:
+        """VACUUM all tables; `full` writes them anew, and keeps everybody else waiting meanwhile."""
+        how = "VACUUM (FULL)" if full else "VACUUM"
+        refused: list[str] = []  # whoever may not is told by a warning alone
+        with self._ours(), self._connected() as connection:
+            connection.add_notice_handler(lambda told: refused.append(told.sqlstate or ""))
+            for table in TABLES:
+                connection.execute(f'{how} "{self.settings.schema}".{table}')
+        if any(state.startswith(("42501", "01")) for state in refused):
+            raise StorageUnavailable("this user may not VACUUM the tables: ask as their owner (docs/postgres.md)")
+        return True
+
+    def traces(self, clean: bool, vacuumed: str) -> Traces:
+        """What is left of removed rows, in words."""
+        free = (FREE,) if vacuumed == "plain" else ()
+        return Traces(() if vacuumed else (DEAD_ROWS,), free, (LOGS, BACKUPS))
 
     def close(self) -> None:
         """Close all connections; one that is lent out is closed when it comes back."""

@@ -60,6 +60,7 @@ def translated(
         committing: it came in the middle of COMMIT.
     """
     state = error.sqlstate or _state_of(str(error))
+    _quieten(error, state)
     gone = state.startswith(BROKEN) or (connection is not None and bool(connection.closed))
     if gone and committing:
         return StorageUnavailable(UNSURE)
@@ -73,6 +74,13 @@ def translated(
     if not state or gone:
         return StorageUnavailable(f"the server at {settings.place} cannot be reached ({_first_line(error, settings)})")
     return StorageUnavailable(f"the server at {settings.place} gave an error ({type(error).__name__}, {state})")
+
+
+def _quieten(error: psycopg.Error, state: str) -> None:
+    """An error that goes on as the cause of ours says what happened, and no value of a row: tracebacks land in logs."""
+    if error.sqlstate:
+        said = "" if state.startswith("22") else error.diag.message_primary or ""  # those of data repeat it
+        error.args = (f"{state} {said}".strip(),)
 
 
 def _state_of(text: str) -> str:

@@ -360,7 +360,7 @@ UPDATE threads SET summary = $2 WHERE thread = $1;
 
 -- drop_summaries --
 -- What was made from something that was removed goes; its number stays, so that no other version gets it.
-UPDATE summaries SET body = ''::bytea WHERE thread = $1 AND upto > $2;
+UPDATE summaries SET body = ''::bytea WHERE thread = $1 AND upto > $2 AND body <> ''::bytea;
 
 -- ask_work --
 -- A job is wanted, by a moment; one that failed keeps its pause, one that nobody tries any more is taken up again late.
@@ -408,10 +408,26 @@ FROM work w JOIN threads t ON t.thread = w.thread WHERE w.thread = $1 AND t.stat
 -- When the next job of each kind is due.
 SELECT kind, min(greatest(due, lease_until)) FROM work GROUP BY kind;
 
--- next_receipt --
--- The number of a thread's next receipt.
-SELECT coalesce(max(number), 0) + 1 FROM erasures WHERE thread = $1;
+-- vault_facts --
+-- What a database knows of its vault.
+SELECT name, value FROM meta WHERE name IN ('vault', 'encrypted');
 
--- receipt --
--- What an erasure removed, by counts.
-INSERT INTO erasures (thread, number, erased, rows) VALUES ($1, $4, $2, $3);
+-- keep_vault_fact --
+-- One such fact.
+INSERT INTO meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+
+-- vault_seen --
+-- The number of the ledger's note that was replayed last.
+SELECT number FROM marks WHERE name = 'vault ledger';
+
+-- see_vault --
+-- Another one; a user who may not write the facts may write this.
+INSERT INTO marks (name, number) VALUES ('vault ledger', $1) ON CONFLICT (name) DO UPDATE SET number = excluded.number;
+
+-- any_thread --
+-- Whether a database holds any thread, an erased one too.
+SELECT 1 FROM threads LIMIT 1;
+
+-- set_turn --
+-- The texts of a turn that moved, hidden anew for its place.
+UPDATE turns SET request = $3, manifest = $4 WHERE thread = $1 AND first = $2;

@@ -40,6 +40,8 @@ CREATE TABLE threads (
 -- What is long is looked for by its beginning, or its hash: a row of an index holds at most 2700 bytes.
 CREATE INDEX threads_by_owner ON threads (left(owner, 200), updated, thread);
 CREATE INDEX threads_by_use ON threads (updated, thread);
+CREATE INDEX threads_by_age ON threads (created);
+CREATE INDEX threads_closed ON threads (thread) WHERE status = 'closed';
 CREATE INDEX threads_by_parent ON threads (parent) WHERE parent IS NOT NULL;
 
 -- role: 0 system, 1 user, 2 assistant, 3 tool. body: the message's JSON without its role and id; NULL where it was deleted.
@@ -229,11 +231,39 @@ CREATE TABLE chunk_vectors (
 );
 CREATE UNIQUE INDEX chunk_vectors_by_chunk ON chunk_vectors (collection, chunk);
 
--- Counts only; the thread, or collection, is named by its key.
-CREATE TABLE erasures (
-  thread bytea NOT NULL, number bigint NOT NULL, erased double precision NOT NULL, rows text COLLATE "C" NOT NULL,
-  PRIMARY KEY (thread, number)
+-- Who did what to whom (stores/privacy.py): scope is a key or the hash of an owner, counts are rows by kind, and no row
+-- holds a name or a text. chain: a hash over the row and the chain of the one before.
+CREATE TABLE audit (
+  number bigint PRIMARY KEY,
+  at double precision NOT NULL,
+  who text COLLATE "C" NOT NULL,
+  action text COLLATE "C" NOT NULL,
+  scope bytea NOT NULL,
+  counts text COLLATE "C" NOT NULL,
+  why text COLLATE "C" NOT NULL,
+  chain bytea NOT NULL
 );
+CREATE INDEX audit_by_scope ON audit (scope, number);
+
+-- How many acts there are, and when something was done last that one process of all does at a time.
+CREATE TABLE marks (name text COLLATE "C" PRIMARY KEY, number bigint NOT NULL);
+
+-- What must not be removed from: a thread's key, or (whole: 1) the hash of an owner.
+CREATE TABLE holds (
+  scope bytea PRIMARY KEY, since double precision NOT NULL, reason text COLLATE "C" NOT NULL, whole bigint NOT NULL
+);
+
+-- What erased threads of an owner (scope: its hash) had spent, for limits: sums of hours (hour 0: of all that is too old
+-- for a limit in time).
+-- last: milliseconds; cost: of a dollar the 10^12th part.
+CREATE TABLE spent (
+  scope bytea NOT NULL, hour bigint NOT NULL, last bigint NOT NULL, tokens bigint NOT NULL, cost bigint NOT NULL,
+  PRIMARY KEY (scope, hour)
+);
+
+-- What retention knows of a thread: the version of the summary whose covered texts went, and a term of its own.
+CREATE TABLE retention (thread bytea PRIMARY KEY, dropped bigint NOT NULL DEFAULT 0, expires double precision);
+CREATE INDEX retention_by_expiry ON retention (expires) WHERE expires IS NOT NULL;
 
 -- What messages are found by: their folded words, cut by us and not by PostgreSQL, and one more that says whose they are.
 CREATE TABLE search (

@@ -55,11 +55,6 @@ def _move_vectors(db: Runner, args: Sequence[Any]) -> Iterator[Row]:
     return db.one("drop_vectors", (key, start, stop))
 
 
-def _receipt(db: Runner, args: Sequence[Any]) -> Iterator[Row]:
-    (number,) = next(db.one("next_receipt", args[:1]))
-    return db.one("receipt", (*args, number))
-
-
 def _put_chunk(db: Runner, args: Sequence[Any]) -> Iterator[Row]:
     numbers = list(db.one("next_chunk", args[:1]))
     for (number,) in numbers:
@@ -84,7 +79,6 @@ STEPS: dict[str, Callable[[Any, Sequence[Any]], Iterator[Row]]] = {
     "sharing": _sharing,
     "heirs": _heirs,
     "move_vectors": _move_vectors,
-    "receipt": _receipt,
     "put_chunk": _put_chunk,
     "put_chunk_vector": _put_chunk_vector,
 }

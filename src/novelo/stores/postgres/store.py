@@ -68,7 +68,8 @@ class PostgresDocuments(TableDocuments):
     "thread", "state", "tail", "range", "entries", "find", "turns", "calls", "pins", "search", "summary", "summaries",
     "begin", "reopen", "append", "keep_draft", "add", "reap", "set_facts", "pin", "hide", "rewrite", "fork", "erase",
     "swap_summary", "note_calls", "ask", "claim", "renew", "finish", "put_off", "put_vectors", "spent", "jobs",
-    "next_due", "threads", "vectors", "unembedded", "holding", "base_of",
+    "next_due", "threads", "vectors", "unembedded", "holding", "base_of", "hold", "release", "holds", "audit",
+    "audit_check", "forget_owner", "standing", "weights", "erase_due", "drop_texts", "set_term", "once_in",
 )  # fmt: skip
 class PostgresStore(TableStore):
     """Threads in one schema of a PostgreSQL database; see `stores/base.py` for what each method promises."""

@@ -21,11 +21,11 @@ from novelo.stores.sql import statements
 __all__ = ["SIGN", "lexeme", "lexemes", "quoted"]
 
 PACKAGE = "novelo.stores.postgres"
-FILES = ("queries.sql", "checkpoints.sql", "documents.sql")
+FILES = ("queries.sql", "checkpoints.sql", "documents.sql", "privacy.sql")
 TABLES = (
     "meta", "threads", "entries", "turns", "calls", "pins", "hidden", "summaries", "work", "checkpoints",
-    "checkpoint_writes", "checkpoint_values", "collections", "sources", "chunks", "chunk_vectors", "erasures", "search",
-    "vectors",
+    "checkpoint_writes", "checkpoint_values", "collections", "sources", "chunks", "chunk_vectors", "search", "vectors",
+    "audit", "holds", "marks", "spent", "retention",
 )  # fmt: skip
 _TABLE = re.compile(rf"\b((?:FROM|JOIN|INTO|UPDATE|CREATE TABLE|INDEX \w+ ON|ALTER TABLE) +)({'|'.join(TABLES)})\b")
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
@@ -87,8 +87,17 @@ def _any_of(match: str) -> str:
     return quoted([word.strip('"') for word in match.split(" OR ")], "|")
 
 
+def _columns(pieces: list[tuple[str, int, int]]) -> tuple[list[bytes], list[int], list[int]]:
+    return (
+        [bytes.fromhex(key) for key, _, _ in pieces],
+        [start for _, start, _ in pieces],
+        [stop for _, _, stop in pieces],
+    )
+
+
 _ADAPTED: dict[str, Callable[[Any], Any]] = {
     "of_runs": lambda args: (msgspec.json.decode(args[0]), *args[1:]),
+    "weights": lambda args: _columns(msgspec.json.decode(args[0])),
     "index_chunk": lambda args: (*args[:4], lexemes(f"{args[2]} {args[3]}")),
     "frequency": lambda args: (args[0], quoted([args[1]])),
     "matches": lambda args: (args[0], _any_of(args[1]), args[2]),

@@ -21,6 +21,7 @@ class Table(NamedTuple):
 
     Attributes:
         seal: what a seal of SQLite's says it is of, and the columns that it covers, in their order.
+        only: which rows belong to the contents, as a condition; "" is all. The others are a database's own.
         ranged: whether `by` is the key of a thread or a collection; else the table is small, and read as a whole.
     """
 
@@ -30,11 +31,18 @@ class Table(NamedTuple):
     rest: tuple[str, ...] = ()
     seal: tuple[str, tuple[str, ...]] | None = None
     ranged: bool = True
+    only: str = ""
 
     @property
     def columns(self) -> tuple[str, ...]:
         """All columns, in the order of a row."""
         return (self.by, *self.key, *self.rest)
+
+    def where(self, after: str, upto: str) -> str:
+        """The condition for rows of keys in (after, upto], or all that belong to the contents."""
+        said = [f"{self.by} > {after} AND {self.by} <= {upto}"] if self.ranged else []
+        said += [self.only] if self.only else []
+        return f"WHERE {' AND '.join(said)}" if said else ""
 
     @property
     def lead(self) -> int:
@@ -74,6 +82,7 @@ THREAD = (
     _table("checkpoints", "thread", "ns number", "id parent start stop run expires body", "checkpoint"),
     _table("checkpoint_writes", "thread", "ns number task", "path body", "checkpoint writes"),
     _table("checkpoint_values", "thread", "number", "hash type body entry", "checkpoint value"),
+    _table("retention", "thread", "", "dropped expires"),
     _table("search", "thread", "position", "words"),
     _table("vectors", "thread", "model position", "vector"),
     _table(
@@ -98,8 +107,16 @@ COLLECTION = (
         "number owner name sources chunks vectors words model size put dropped created updated", "collection",
     ),
 )  # fmt: skip
-# What belongs to all. Of erasures the number counts those of a key.
-WHOLE = (_table("erasures", "thread", "number", "erased rows")._replace(ranged=False),)
+# What belongs to all: what was removed, what must be kept, what erased threads had spent.
+WHOLE = tuple(
+    table._replace(ranged=False)
+    for table in (
+        _table("audit", "number", "", "at who action scope counts why chain"),
+        _table("marks", "name", "", "number"),
+        _table("holds", "scope", "", "since reason whole", "hold"),
+        _table("spent", "scope", "hour", "last tokens cost"),
+    )
+)
 
 # What a copy takes over of the table meta, where it is there.
 META = ("secret", "vault", "vault ledger", "encrypted")

@@ -23,7 +23,7 @@ class KeptBackground(KeptThreads):
         """The version that contexts use."""
         with self._lock:
             kept = self._living(thread.key)
-            found = None if kept is None else _version(kept, thread.summary)
+            found = None if kept is None else version_of(kept, thread.summary)
             return None if found is None else replace(found, active=True)
 
     def summaries(self, key: bytes) -> list[Summary]:
@@ -66,7 +66,7 @@ class KeptBackground(KeptThreads):
         found = _step_back(parent, at)
         while found is not None:
             line.append(found)
-            found = _version(parent, found.base)
+            found = version_of(parent, found.base)
         for one in inherited(line, at, made.row.turns, made.row.running):
             made.newest_summary = one.version
             self._put_summary(made, one)
@@ -202,14 +202,15 @@ class KeptBackground(KeptThreads):
         kept.vectors = {at: v for at, v in kept.vectors.items() if not start <= at[1] < stop + VECTOR_REACH}
 
 
-def _version(kept: Kept, version: int) -> Summary | None:
+def version_of(kept: Kept, version: int) -> Summary | None:
+    """A version of a thread's summary by its number."""
     return next((s for s in kept.summaries if s.version == version), None)
 
 
 def _step_back(kept: Kept, position: int) -> Summary | None:
-    found = _version(kept, kept.row.summary)
+    found = version_of(kept, kept.row.summary)
     while found is not None and found.upto > position:
-        found = _version(kept, found.base)
+        found = version_of(kept, found.base)
     return found
 
 

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from novelo.errors import InvalidSpec, ThreadErased, UnknownEntry
+from novelo.masking import Mask
 from novelo.messages import Message, decode, encode
-from novelo.stores.base import NewEntry, Receipt, StoredEntry, ThreadRow
-from novelo.stores.reference.background import KeptBackground
+from novelo.stores.base import Changed, NewEntry, Note, Receipt, StoredEntry, ThreadRow
+from novelo.stores.privacy import NOBODY, Gone
 from novelo.stores.reference.kept import Kept
+from novelo.stores.reference.masking import mask_kept
+from novelo.stores.reference.removing import KeptRemoving
 from novelo.stores.rules import checked_facts, checked_positions, clamped, merged, without, without_quotes
 
 replace = msgspec.structs.replace
 
 
-class KeptChanges(KeptBackground):
+class KeptChanges(KeptRemoving):
     """The changing half of the reference store."""
 
     def _ensure(self, key: bytes, names: tuple[str, str], now: float) -> Kept:
@@ -73,35 +77,68 @@ class KeptChanges(KeptBackground):
         if ranges:
             self._changed_below(kept, min(start for start, _ in ranges), drop=False)
 
-    def rewrite(self, thread: ThreadRow, bodies: dict[int, NewEntry | None], now: float) -> int:
+    def rewrite(
+        self,
+        thread: ThreadRow,
+        bodies: dict[int, NewEntry | None],
+        now: float,
+        *,
+        note: Note = NOBODY,
+        mask: Mask | None = None,
+    ) -> Changed:
         """Replace entries' bodies, or remove them; an entry shared with a fork changes for both."""
-        done = 0
-        changed: dict[bytes, int] = {}
+        counts: Counter[str] = Counter()
+        kind = "messages" if mask is None else "pattern"
         with self._lock:
-            for position, new in bodies.items():
-                if not 0 <= position < thread.head:
-                    continue
-                kept = self._holder(thread, position)
-                old = kept.entries[position]
-                if old.deleted:
-                    continue
-                done += 1
-                message = Message(old.role) if new is None else decode(encode(new.message))  # type: ignore[arg-type]
-                message = replace(message, role=old.role)
-                kept.entries[position] = replace(old, message=message, deleted=new is None)
-                kept.words.pop(position, None)
-                if new is not None and new.words:
-                    kept.words[position] = new.words
-                changed[kept.row.key] = min(position, changed.get(kept.row.key, position))
-                for one in [kept, *self._sharing(kept.row.key, position)]:
-                    self._drop_vectors(one, position, position + 1)
+            inside = {p: new for p, new in bodies.items() if 0 <= p < thread.head}
+            holders = {p: self._holder(thread, p) for p in inside}
+            sharing = [one for p, kept in holders.items() for one in (kept, *self._sharing(kept.row.key, p))]
+            family = {kept.row.key: kept for kept in (self._known(thread.key), *sharing)}
+            self._free(*(kept.row for kept in family.values()))
+            changed = self._set_bodies(holders, inside, counts)
             for key, position in changed.items():
                 for one in [self._kept[key], *self._sharing(key, position)]:
-                    self._note_change(one, position)
-            if done:
+                    self._note_change(one, position, counts)
+            if mask is not None:
+                for one in family.values():
+                    mask_kept(one, mask, counts)
+            number = 0
+            if counts.total():
                 kept = self._kept[thread.key]
                 kept.row = replace(kept.row, updated=now)
-        return done
+                self._tell_changed(holders, family, kind, now)
+                number = self._act(now, note, kind, thread.key, dict(counts))
+        receipt = Receipt(dict(+counts), kind=kind, scope=thread.key.hex(), at=now, number=number)
+        return Changed(counts["entries"], receipt)
+
+    def _tell_changed(self, holders: dict[int, Kept], family: dict[bytes, Kept], kind: str, now: float) -> None:
+        for key, kept in sorted(family.items()):
+            places = tuple(sorted(p for p, holder in holders.items() if holder.row.key == key))
+            if places or kind == "pattern":
+                self._told(Gone(key, kind, now, kept.row.created, places))
+
+    def _set_bodies(
+        self, holders: dict[int, Kept], bodies: dict[int, NewEntry | None], counts: Counter[str]
+    ) -> dict[bytes, int]:
+        changed: dict[bytes, int] = {}
+        for position, new in bodies.items():
+            kept = holders[position]
+            old = kept.entries[position]
+            if old.deleted:
+                continue
+            counts["entries"] += 1
+            message = Message(old.role) if new is None else decode(encode(new.message))  # type: ignore[arg-type]
+            message = replace(message, role=old.role)
+            kept.entries[position] = replace(old, message=message, deleted=new is None)
+            counts["search"] += kept.words.pop(position, None) is not None
+            if new is not None and new.words:
+                kept.words[position] = new.words
+            changed[kept.row.key] = min(position, changed.get(kept.row.key, position))
+            for one in [kept, *self._sharing(kept.row.key, position)]:
+                counts["vectors"] += len(one.vectors)
+                self._drop_vectors(one, position, position + 1)
+                counts["vectors"] -= len(one.vectors)
+        return changed
 
     def _sharing(self, key: bytes, position: int) -> list[Kept]:
         """All forks, and forks of forks, that have the entry at a position from a thread."""
@@ -111,13 +148,16 @@ class KeptChanges(KeptBackground):
                 out += [child, *self._sharing(child.row.key, position)]
         return out
 
-    def _note_change(self, kept: Kept, position: int) -> None:
+    def _note_change(self, kept: Kept, position: int, counts: Counter[str]) -> None:
         """Raise the content version of a thread that has the entry, and take what its manifests quote out of them."""
         kept.row = replace(kept.row, content_version=kept.row.content_version + 1)
+        counts["summaries"] += len(kept.summaries)
         self._changed_below(kept, position, drop=True)
+        counts["summaries"] -= len(kept.summaries)
         for first, turn in kept.turns.items():
             if turn.manifest is not None and turn.last >= position:
                 kept.turns[first] = replace(turn, manifest=without_quotes(turn.manifest))
+                counts["manifests"] += kept.turns[first] != turn
 
     # ------------------------------------------------------------------------------------------ forks and erasure
     def fork(self, parent: ThreadRow, key: bytes, names: tuple[str, str], at: int, now: float) -> ThreadRow:
@@ -148,41 +188,14 @@ class KeptChanges(KeptBackground):
             self._share_summary(source, made, at)
             return made.row
 
-    def erase(self, key: bytes, now: float, *, forks: str = "erase") -> Receipt:
-        """Remove a thread for good; a late writer cannot revive it."""
-        with self._lock:
-            kept = self._living(key)
-            if kept is None:
-                return Receipt({})
-            named = self._part(kept, keep=forks == "keep")
-            row = ThreadRow(
-                key, "", "", epoch=kept.row.epoch + 1, status="erased", created=kept.row.created, updated=now,
-                content_version=kept.row.content_version + 1,
-            )  # fmt: skip
-            self._kept[key] = Kept(row)
-            rows = {
-                "search": len(kept.words),
-                "entries": len(kept.entries),
-                "turns": len(kept.turns),
-                "calls": len(kept.calls),
-                "pins": len(kept.pins),
-                "hidden": len(kept.hidden),
-                "summaries": kept.newest_summary,
-                "work": len(kept.work),
-                "checkpoints": 0,  # of graphs: this store keeps none
-                "checkpoint_writes": 0,
-                "checkpoint_values": 0,
-                "vectors": len(kept.vectors),
-            }
-            return Receipt(rows, named)
-
     def _part(self, parent: Kept, *, keep: bool) -> tuple[str, ...]:
         """Forks part from a thread that goes: what it kept itself moves, or is gone; the ids of all that shared it."""
         row = parent.row
         start = row.fork_at if row.parent is not None else 0
         named = sorted(self._sharing(row.key, start), key=_age)
+        self._free(*(one.row for one in ([] if keep else named)))
         for one in [] if keep else [parent, *named]:
-            self._note_change(one, start)
+            self._note_change(one, start, Counter())
         for one in [] if keep else named:
             self._drop_vectors(one, 0, row.head)
         children = sorted((k for k in self._kept.values() if k.row.parent == row.key), key=_age)

@@ -10,8 +10,21 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from novelo.stores.documents import Collection, Matches, NewSource, Query, Source, StoredChunk, check_model, named
+from novelo.errors import ThreadErased, ThreadHeld
+from novelo.stores.documents import (
+    ERASED,
+    Collection,
+    Matches,
+    NewSource,
+    Query,
+    Source,
+    StoredChunk,
+    check_model,
+    named,
+)
+from novelo.stores.privacy import NOBODY, Gone, Hook, Note
 from novelo.stores.ranking import Ranking, count_words
+from novelo.stores.reference.removing import KeptAudited
 from novelo.stores.rules import thread_key
 
 replace = msgspec.structs.replace
@@ -31,7 +44,10 @@ class _Kept:
 class KeptDocuments:
     """The documents of a reference store."""
 
-    def __init__(self, secret: bytes, lock: threading.RLock) -> None:
+    on_erased: Hook | None = None
+
+    def __init__(self, secret: bytes, lock: threading.RLock, store: KeptAudited) -> None:
+        self.store = store
         self._secret = hmac.digest(secret, b"documents", hashlib.sha256)
         self._lock = lock
         self._kept: dict[bytes, _Kept] = {}
@@ -57,19 +73,39 @@ class KeptDocuments:
             rows = [kept.row for kept in self._kept.values() if owner is None or kept.row.owner == owner]
         return sorted(rows, key=lambda row: (row.owner.encode(), row.name.encode()))
 
-    def erase(self, key: bytes, now: float) -> dict[str, int]:
+    def erase(self, key: bytes, now: float, note: Note = NOBODY) -> dict[str, int]:
         """Take a collection out with all it holds."""
         with self._lock:
-            kept = self._kept.pop(key, None)
-        return {} if kept is None else {n: getattr(kept.row, n) for n in ("sources", "chunks", "vectors")}
+            kept = self._kept.get(key)
+            if kept is None:
+                return {}
+            if self.store.holds([self.store.owner_key(kept.row.owner)]):
+                raise ThreadHeld("the documents of this owner must be kept (a hold): nothing was removed")
+            del self._kept[key]
+            rows = {n: getattr(kept.row, n) for n in ("sources", "chunks", "vectors")}
+            if self.on_erased is not None:
+                self.on_erased(Gone(key, "collection", now, kept.row.created))
+            self.store._act(now, note, "collection", key, rows)
+        return rows
 
     # ------------------------------------------------------------------------------------------ sources
-    def put(self, key: bytes, names: tuple[str, str], sources: Sequence[NewSource], now: float) -> list[str]:
+    def put(
+        self,
+        key: bytes,
+        names: tuple[str, str],
+        sources: Sequence[NewSource],
+        now: float,
+        *,
+        since: float | None = None,
+    ) -> list[str]:
         """Put sources in, in place of those of the same names; the names that they have now."""
         put = []
         with self._lock:
             kept = self._kept.get(key)
             if kept is None:
+                last = self.store.audit(1, scope=key)
+                if since is not None and last and last[0].at >= since:
+                    raise ThreadErased(ERASED)
                 kept = self._kept[key] = _Kept(Collection(key, *names, self._next(), created=now))
             for one in sources:
                 name = named(one.source, kept.sources.get(one.source.source))

@@ -79,10 +79,6 @@ class KeptThreads:
         with self._lock:
             yield
 
-    def scrub(self) -> bool:
-        """Nothing that was removed is anywhere."""
-        return True
-
     # ------------------------------------------------------------------------------------------ reading
     def thread(self, key: bytes) -> ThreadRow | None:
         """The thread's facts; None if there is no such thread."""

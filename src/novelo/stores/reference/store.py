@@ -47,7 +47,7 @@ class ReferenceStore(KeptChanges):
     @cached_property
     def documents(self) -> KeptDocuments:
         """Collections of documents."""
-        return KeptDocuments(self._secret, self._lock)
+        return KeptDocuments(self._secret, self._lock, self)
 
     # ------------------------------------------------------------------------------------------ the turn protocol
     def begin(

@@ -30,10 +30,15 @@ INSERT OR REPLACE INTO checkpoints (thread, ns, number, id, parent, start, stop,
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11);
 
 -- shorten --
--- A checkpoint's values, less what the transcript says.
+-- A checkpoint's values, less what the transcript says; only as they are known.
 UPDATE checkpoints SET body = ?4,
   seal = seal('checkpoint', thread, ns, number, id, parent, start, stop, run, expires, ?4)
-WHERE thread = ?1 AND ns = ?2 AND number = ?3;
+WHERE thread = ?1 AND ns = ?2 AND number = ?3 AND body = ?5;
+
+-- shorten_write --
+-- What a task wrote, likewise.
+UPDATE checkpoint_writes SET body = ?6, seal = ?8
+WHERE thread = ?1 AND ns = ?2 AND number = ?3 AND task = ?4 AND path = ?5 AND body = ?7;
 
 -- line --
 -- What a checkpoint and those before it added to the transcript. The index is named: left to itself SQLite reads the whole

@@ -19,16 +19,24 @@ from typing import TypeVar
 import apsw
 
 from novelo.errors import StorageCorrupt, StorageFull, StorageReadOnly, StorageUnavailable, StoreError
+from novelo.stores.base import BACKUPS
+from novelo.stores.privacy import Traces
 from novelo.stores.sqlite import files
 from novelo.stores.sqlite.index import Index
 from novelo.stores.sqlite.migrations import bring_up, secret_of
 from novelo.stores.sqlite.reading import current
 from novelo.stores.sqlite.reading import read_only as for_reading
 from novelo.stores.sqlite.session import Session
+from novelo.stores.sqlite.washing import File, can_wash
 from novelo.stores.tables.rows import over
 
 T = TypeVar("T")
 BUSY_S = 30.0  # how long a write waits for writers of other processes before it gives up
+GAPS = "old copies of rows inside of pages, until they are written over (a vacuum writes the file anew)"
+LOG_WAITS = (
+    "the write-ahead log beside the file, which a reader holds: it goes with the next removal, or with the last close"
+)
+WASHES = 5  # tries to find the log empty
 SCRUB_S = 2.0  # how long the log waits for readers to let it be emptied
 OPTIONS = """
 PRAGMA secure_delete = ON;
@@ -110,6 +118,9 @@ class Database:
         self._mine = threading.local()
         self._process = os.getpid()
         self._closed = self._unclean = False
+        self._washed = True
+        self._lent = 0
+        self._bytes: File | None = None
         on_disk = bool(path) and vfs is None
         if on_disk and not read_only:
             files.make(Path(path))
@@ -204,14 +215,21 @@ class Database:
         if self._only is not None:
             self._only.acquire()
         with self._lock:
+            if not self._closed:
+                self._lent += 1
             if not self._closed and self._free:
                 return self._free.pop()
         if self._closed or not self.path:
             if self._only is not None:
                 self._only.release()
             raise StorageUnavailable("the memory is closed: open it again")
-        with _ours():
-            return self._connect()
+        try:
+            with _ours():
+                return self._connect()
+        except BaseException:
+            with self._lock:
+                self._lent -= 1
+            raise
 
     def _give_back(self, connection: Session) -> None:
         with self._lock:
@@ -219,6 +237,8 @@ class Database:
                 self._free.append(connection)
         if self._closed:
             connection.close()
+        with self._lock:
+            self._lent -= 1
         if self._only is not None:
             self._only.release()
 
@@ -281,8 +301,33 @@ class Database:
         if not self.path or self.read_only:
             return True
         self._unclean = not self._emptied(SCRUB_S)
+        if not self._unclean and self._vfs is None and not self._exclusive:
+            self._washed = not can_wash(self.path) or self._wash()
         self._ballast.lay()
-        return not self._unclean
+        return not self._unclean and self._washed
+
+    def _wash(self) -> bool:
+        """Write over old copies of rows inside of pages (`washing.py`); False if others write all the time."""
+        if self._bytes is None:
+            self._bytes = File(self.path)
+        for _ in range(WASHES):
+            if not self._bytes.gaps():
+                return True
+            with self._writing, self.reading() as connection:
+                connection.execute("BEGIN IMMEDIATE")
+                try:
+                    log = Path(f"{self.path}-wal")
+                    if not log.exists() or not log.stat().st_size:  # else a page may come out of it at any moment
+                        self._check_file()
+                        self._bytes.overwrite(self._bytes.gaps())
+                        connection.execute("PRAGMA shrink_memory")
+                        next(connection.run("next_wash"))  # a commit, at which all forget their copies of pages
+                        connection.execute("COMMIT")
+                finally:
+                    _roll_back(connection)
+            if not self._emptied(SCRUB_S):
+                return False
+        return not self._bytes.gaps()
 
     def _emptied(self, patience_s: float) -> bool:
         """Write the log into the file and cut it to nothing; False if a reader blocks it for so long."""
@@ -297,6 +342,20 @@ class Database:
             finally:
                 connection.set_busy_handler(_Patience())
         return True
+
+    def vacuum(self, full: bool) -> bool:
+        """Write the file anew without its gaps, and empty the log; False if a reader is in the way."""
+        if not self.path or self.read_only:
+            return True
+        with self._writing, self.reading() as connection:
+            connection.execute("VACUUM")
+        return self.scrub()
+
+    def traces(self, clean: bool, vacuumed: str) -> Traces:
+        """What is left of removed rows, in words."""
+        waits = () if clean else (LOG_WAITS,)
+        large = bool(self.path) and not self.read_only and not vacuumed and not can_wash(self.path)
+        return Traces(waits, (GAPS,) if large else (), (BACKUPS,))
 
     def with_room(self, work: Callable[[], T], smaller: Callable[[], T] | None = None) -> T:
         """Do work that must pass on a full disk too: the ballast is given back, and the work is done again.
@@ -343,6 +402,9 @@ class Database:
             free, self._free = self._free, []
         for connection in free:
             connection.close()
+        if self._bytes is not None and not self._lent:  # else it stays open: closing it would take locks of others
+            self._bytes.close()
+            self._bytes = None
 
 
 class _Patience:

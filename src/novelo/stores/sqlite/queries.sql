@@ -387,7 +387,7 @@ UPDATE threads SET summary = ?2 WHERE thread = ?1;
 
 -- drop_summaries --
 -- What was made from something that was removed goes; its number stays, so that no other version gets it.
-UPDATE summaries SET body = x'' WHERE thread = ?1 AND upto > ?2;
+UPDATE summaries SET body = x'' WHERE thread = ?1 AND upto > ?2 AND body <> x'';
 
 -- ask_work --
 -- A job is wanted, by a moment; one that failed keeps its pause, one that nobody tries any more is taken up again late.
@@ -429,10 +429,6 @@ WHERE (?1 IS NULL OR w.thread = ?1) AND t.status <> 'erased' ORDER BY w.due;
 -- When the next job of each kind is due.
 SELECT kind, min(max(due, lease_until)) FROM work GROUP BY kind;
 
--- receipt --
--- What an erasure removed, by counts.
-INSERT INTO erasures (thread, erased, rows) VALUES (?1, ?2, ?3);
-
 -- left_over --
 -- Rows of an erased thread are still there.
 INSERT OR IGNORE INTO meta VALUES (?1, 1);
@@ -449,3 +445,32 @@ WHERE m.name > 'left over ' AND m.name < 'left over!' LIMIT 1;
 -- none_left_over --
 -- They are gone.
 DELETE FROM meta WHERE name = ?1;
+
+-- vault_facts --
+-- What a database knows of its vault.
+SELECT name, value FROM meta WHERE name IN ('vault', 'encrypted');
+
+-- keep_vault_fact --
+-- One such fact.
+INSERT INTO meta VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+
+-- vault_seen --
+-- The number of the ledger's note that was replayed last.
+SELECT number FROM marks WHERE name = 'vault ledger';
+
+-- see_vault --
+-- Another one; a user who may not write the facts may write this.
+INSERT INTO marks (name, number) VALUES ('vault ledger', ?1) ON CONFLICT (name) DO UPDATE SET number = excluded.number;
+
+-- any_thread --
+-- Whether a database holds any thread, an erased one too.
+SELECT 1 FROM threads LIMIT 1;
+
+-- set_turn --
+-- The texts of a turn that moved, hidden anew for its place.
+UPDATE turns SET request = ?3, manifest = ?4, seal = seal('turn', thread, first, number, last, status, epoch, created, key, ?3)
+WHERE thread = ?1 AND first = ?2;
+
+-- vectors_between --
+-- All vectors of a stretch of a thread; a fork that takes them over has another key.
+SELECT model, position, vector FROM vectors WHERE thread = ?1 AND position >= ?2 AND position < ?3;

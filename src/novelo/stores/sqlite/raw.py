@@ -26,10 +26,6 @@ SELECT c.collection, c.number, c.source, c.place, c.body, coalesce(w.heads, ''),
 FROM chunks c INDEXED BY chunks_by_collection LEFT JOIN chunk_words w ON w.rowid = c.number
 WHERE c.collection > ? AND c.collection <= ? ORDER BY c.collection, c.number
 """
-ERASURES = """
-SELECT thread, row_number() OVER (PARTITION BY thread ORDER BY number), erased, rows, number FROM erasures
-ORDER BY thread, number
-"""
 FOUND = """
 SELECT rowid - ?1, words, rowid, 0 FROM search WHERE rowid >= ?1 AND rowid < ?2
 UNION ALL SELECT row - ?1, words, row, 1 FROM search_new WHERE row >= ?1 AND row < ?2 ORDER BY 1
@@ -61,7 +57,7 @@ class SQLiteRows:
             if table.name == "search":
                 yield from self._found(after, upto)
                 return
-            special = {"chunks": CHUNKS, "erasures": ERASURES}.get(table.name)
+            special = CHUNKS if table.name == "chunks" else None
             rows = self.session.execute(special or _select(table), (after, upto) if table.ranged else ())
             if table.seal is None:
                 yield from rows
@@ -84,7 +80,7 @@ class SQLiteRows:
         """A row as it is compared: of the search index its different words, and no number that is ours alone."""
         if table.name == "search":
             return row[0], row[1], sorted(lexemes(row[2]))
-        return row[:4] if table.name == "erasures" else row
+        return row
 
     def whole(self, table: Table, row: Row) -> Row:
         """A row as any engine can store it."""
@@ -149,9 +145,6 @@ class SQLiteTarget(SQLiteRows):
                 for row in rows:
                     self._writer.run("unindex_waiting" if row[4] else "unindex", (row[3],))
                 return
-            if table.name == "erasures":
-                self._writer.executemany("DELETE FROM erasures WHERE number = ?", [(row[4],) for row in rows])
-                return
             if table.name == "chunks":
                 self._writer.executemany("DELETE FROM chunk_words WHERE rowid = ?", [(row[1],) for row in rows])
             where = " AND ".join(f"{name} = ?" for name in table.columns[: table.lead])
@@ -163,10 +156,6 @@ class SQLiteTarget(SQLiteRows):
         with _ours():
             if table.name == "search":
                 self._index(rows)
-                return
-            if table.name == "erasures":
-                values = [(row[0], *row[2:4]) for row in rows]
-                self._writer.executemany("INSERT INTO erasures (thread, erased, rows) VALUES (?, ?, ?)", values)
                 return
             made = rows if table.seal is None else [(*row, table.sealed(row)) for row in rows]
             if table.name == "chunks":
@@ -244,7 +233,7 @@ def open_target(path: str, *, synchronous: str = "NORMAL", ballast_bytes: int | 
 def _select(table: Table) -> str:
     columns = ", ".join((*table.columns, *(["seal"] if table.seal else [])))
     order = ", ".join(table.columns[: table.lead])
-    where = f"WHERE {table.by} > ? AND {table.by} <= ?" if table.ranged else ""
+    where = table.where("?", "?")
     return f"SELECT {columns} FROM {table.name} {where} ORDER BY {order}"  # noqa: S608  names of ours
 
 

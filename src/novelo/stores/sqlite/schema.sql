@@ -231,8 +231,39 @@ CREATE TABLE chunk_vectors (
 CREATE UNIQUE INDEX chunk_vectors_by_chunk ON chunk_vectors (collection, chunk);
 CREATE INDEX chunk_vectors_by_collection ON chunk_vectors (collection);
 
--- Counts only; the thread, or collection, is named by its key.
-CREATE TABLE erasures (number INTEGER PRIMARY KEY, thread BLOB NOT NULL, erased REAL NOT NULL, rows TEXT NOT NULL);
+-- Who did what to whom (stores/privacy.py): scope is a key or the hash of an owner, counts are rows by kind, and no row
+-- holds a name or a text. chain: a hash over the row and the chain of the one before.
+CREATE TABLE audit (
+  number INTEGER PRIMARY KEY,
+  at REAL NOT NULL,
+  who TEXT NOT NULL,
+  action TEXT NOT NULL,
+  scope BLOB NOT NULL,
+  counts TEXT NOT NULL,
+  why TEXT NOT NULL,
+  chain BLOB NOT NULL
+);
+CREATE INDEX audit_by_scope ON audit (scope, number);
+
+-- How many acts there are, and when something was done last that one process of all does at a time.
+CREATE TABLE marks (name TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;
+
+-- What must not be removed from: a thread's key, or (whole: 1) the hash of an owner.
+CREATE TABLE holds (
+  scope BLOB PRIMARY KEY, since REAL NOT NULL, reason TEXT NOT NULL, whole INTEGER NOT NULL, seal BLOB NOT NULL
+) WITHOUT ROWID;
+
+-- What erased threads of an owner (scope: its hash) had spent, for limits: sums of hours (hour 0: of all that is too old
+-- for a limit in time).
+-- last: milliseconds; cost: of a dollar the 10^12th part.
+CREATE TABLE spent (
+  scope BLOB NOT NULL, hour INTEGER NOT NULL, last INTEGER NOT NULL, tokens INTEGER NOT NULL, cost INTEGER NOT NULL,
+  PRIMARY KEY (scope, hour)
+) WITHOUT ROWID;
+
+-- What retention knows of a thread: the version of the summary whose covered texts went, and a term of its own.
+CREATE TABLE retention (thread BLOB PRIMARY KEY, dropped INTEGER NOT NULL DEFAULT 0, expires REAL) WITHOUT ROWID;
+CREATE INDEX retention_by_expiry ON retention (expires) WHERE expires IS NOT NULL;
 
 -- Which rows of the search index are a thread's: number * 2^20 and what follows. Numbers are counted in meta, and none is
 -- used twice.

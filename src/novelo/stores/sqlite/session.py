@@ -14,12 +14,13 @@ STATEMENTS = {
     **statements(PACKAGE),
     **statements(PACKAGE, "checkpoints.sql"),
     **statements(PACKAGE, "documents.sql"),
+    **statements(PACKAGE, "privacy.sql"),
 }
 # What tells a row from the others of its thread, by table: rows that go piece by piece are named by it.
 PLACES = {
     "entries": "position", "turns": "first", "calls": "number", "pins": "position", "hidden": "start",
     "summaries": "version", "work": "kind", "checkpoints": "ns, number", "checkpoint_writes": "ns, number, task",
-    "checkpoint_values": "number", "vectors": "model, position",
+    "checkpoint_values": "number", "vectors": "model, position", "retention": "thread",
 }  # fmt: skip
 
 

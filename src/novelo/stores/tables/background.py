@@ -95,18 +95,24 @@ class Background(Reading):
             version = found.base
         return None
 
-    def _changed_below(self, db: Connection, key: bytes, position: int, *, drop: bool) -> None:
-        """Entries from a position on changed: what was made from them is not used any more, or not even kept."""
+    def _changed_below(self, db: Connection, key: bytes, position: int, *, drop: bool) -> int:
+        """Entries from a position on changed: what was made from them is not used any more, or not even kept.
+
+        Returns:
+            How many summaries went.
+        """
         found = thread_row(db, key)
         if found is None:
-            return
+            return 0
         if found[0].summary:
             back = self._step_back(db, found[0], position)
             version = 0 if back is None else back.version
             if version != found[0].summary:
                 self._use(db, key, version)
-        if drop:
-            db.run("drop_summaries", (key, position))
+        if not drop:
+            return 0
+        db.run("drop_summaries", (key, position))
+        return db.changes()
 
     # ------------------------------------------------------------------------------------------ the ledger
     def note_calls(self, key: bytes, calls: Sequence[Call], now: float) -> None:

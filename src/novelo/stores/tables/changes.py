@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 from hashlib import blake2b
 from typing import Any
@@ -12,7 +13,8 @@ import msgspec
 
 from novelo.errors import InvalidSpec, UnknownEntry
 from novelo.messages import Message, encode
-from novelo.stores.base import NewEntry, ThreadRow
+from novelo.stores.base import Changed, NewEntry, Note, Receipt, ThreadRow
+from novelo.stores.privacy import NOBODY, Gone
 from novelo.stores.rules import (
     QUOTING,
     checked_facts,
@@ -22,21 +24,22 @@ from novelo.stores.rules import (
     without,
     without_quotes,
 )
+from novelo.stores.tables.audited import Audited, act
 from novelo.stores.tables.checkpoint_rows import forget
 from novelo.stores.tables.connection import Connection, Row
 from novelo.stores.tables.facts import thread_row
-from novelo.stores.tables.recall import Recalled
+from novelo.stores.tables.masking import mask_thread
 from novelo.stores.tables.rows import Facts, from_row, seal, sealed, to_row, unsealed
 from novelo.stores.tables.walk import hidden_between
 
 LATELY = (5000, 60.0)  # how many, and for how many seconds: a graph's background writes come within moments
 TABLES = (
     "entries", "turns", "calls", "pins", "hidden", "summaries", "work", "checkpoints", "checkpoint_writes",
-    "checkpoint_values", "vectors",
+    "checkpoint_values", "vectors", "retention",
 )  # fmt: skip
 
 
-class Changes(Recalled):
+class Changes(Audited):
     """The changing half of a store over tables."""
 
     def _ensure(
@@ -119,53 +122,120 @@ class Changes(Recalled):
         if ranges:
             self._changed_below(db, key, min(start for start, _ in ranges), drop=False)
 
-    def rewrite(self, thread: ThreadRow, bodies: dict[int, NewEntry | None], now: float) -> int:
+    def rewrite(
+        self,
+        thread: ThreadRow,
+        bodies: dict[int, NewEntry | None],
+        now: float,
+        *,
+        note: Note = NOBODY,
+        mask: Callable[[str], str] | None = None,
+    ) -> Changed:
         """Replace entries' bodies, or remove them; an entry shared with a fork changes for both."""
-        return self.database.with_room(lambda: self._rewrite(thread, bodies, now))
+        return self.database.with_room(lambda: self._rewrite(thread, bodies, now, note, mask))
 
-    def _rewrite(self, thread: ThreadRow, bodies: dict[int, NewEntry | None], now: float) -> int:
-        done = 0
-        changed: dict[bytes, dict[int, str]] = {}
+    def _rewrite(
+        self,
+        thread: ThreadRow,
+        bodies: dict[int, NewEntry | None],
+        now: float,
+        note: Note,
+        mask: Callable[[str], str] | None,
+    ) -> Changed:
+        counts: Counter[str] = Counter()
+        kind = "messages" if mask is None else "pattern"
         with self.database.writing() as db:
-            for position, new in bodies.items():
-                key = self.holder_of(db, thread, position)
-                db.lock(key)
-                row = next(iter(db.run("entry_at", (key, position))), None)
-                if row is None or row[7] is None:
-                    continue
-                former = from_row(key, row)  # never seal what was altered
-                self.replaced.note(key, former.message, position)
-                for (one,) in list(db.run("sharing", (key, position))):
-                    forget(db, one, position, former.message, replaced=new is not None)
-                    self._drop_vectors(db, one, position, position + 1)
-                name, body = None, None
-                if new is not None:
-                    made = to_row(key, row[0], row[1], new.message, row[3], row[4], row[5] / 1000)
-                    name, body = made[7], made[8]
-                over_all = seal(key, row[0], row[1], row[2], row[3], row[4], row[5], name, body)
-                db.run("set_body", (key, position, body, over_all, name))
-                changed.setdefault(key, {})[position] = "" if new is None else new.words
-                done += 1
+            holders = {position: self.holder_of(db, thread, position) for position in bodies}
+            family = self._sharers(db, thread.key, holders)
+            self._free(db, family.values())
+            changed = self._set_bodies(db, holders, bodies, counts)
             for key, words in changed.items():
-                self._reindex(db, key, words)
-                self._content_changed(db, key, min(words))
-            if done:
+                self._reindex(db, key, words, counts)
+                self._content_changed(db, key, min(words), counts)
+            if mask is not None:
+                for key in family:
+                    mask_thread(self, db, key, mask, counts)
+            number = 0
+            if counts.total():
                 db.run("used", (thread.key, now))
-        return done
+                self._tell_changed(holders, kind, now, family)
+                number = act(db, self._secret, now, note, kind, thread.key, counts)
+        receipt = Receipt(dict(+counts), kind=kind, scope=thread.key.hex(), at=now, number=number)
+        return Changed(counts["entries"], receipt)
 
-    def _content_changed(self, db: Connection, key: bytes, position: int) -> None:
-        """Note it in every thread that has the entry, and take what they quoted out of their manifests."""
+    def _tell_changed(self, holders: dict[int, bytes], kind: str, now: float, family: dict[bytes, ThreadRow]) -> None:
+        for key, thread in family.items():
+            places = tuple(sorted(position for position, holder in holders.items() if holder == key))
+            if places or kind == "pattern":
+                self._told(Gone(key, kind, now, thread.created, places))
+
+    def _sharers(self, db: Connection, key: bytes, holders: dict[int, bytes]) -> dict[bytes, ThreadRow]:
+        """The thread, those whose entries change, and all that share these; each is ours from now on."""
+        lowest: dict[bytes, int] = {}
+        for position, holder in holders.items():
+            lowest[holder] = min(position, lowest.get(holder, position))
+        keys = {key, *lowest}
+        for holder, position in lowest.items():
+            keys |= {row[0] for row in db.run("sharing", (holder, position))}
+        rows = {one: thread_row(db, one) for one in sorted(keys)}
+        return {one: found[0] for one, found in rows.items() if found is not None and found[0].status != "erased"}
+
+    def _set_bodies(
+        self, db: Connection, holders: dict[int, bytes], bodies: dict[int, NewEntry | None], counts: Counter[str]
+    ) -> dict[bytes, dict[int, str]]:
+        """Other bodies in place of those that must go; the words they are found by, by who holds them."""
+        changed: dict[bytes, dict[int, str]] = {}
+        for position, new in bodies.items():
+            key = holders[position]
+            row = next(iter(db.run("entry_at", (key, position))), None)
+            if row is None or row[7] is None:
+                continue
+            former = from_row(key, row)  # never seal what was altered
+            self.replaced.note(key, former.message, position)
+            for (one,) in list(db.run("sharing", (key, position))):
+                counts["checkpoint_values"] += forget(db, one, position, former.message, replaced=new is not None)
+                counts["vectors"] += self._drop_vectors(db, one, position, position + 1)
+            name, body = None, None
+            if new is not None:
+                made = to_row(key, row[0], row[1], new.message, row[3], row[4], row[5] / 1000)
+                name, body = made[7], made[8]
+            over_all = seal(key, row[0], row[1], row[2], row[3], row[4], row[5], name, body)
+            db.run("set_body", (key, position, body, over_all, name))
+            changed.setdefault(key, {})[position] = "" if new is None else new.words
+            counts["entries"] += 1
+        return changed
+
+    def _content_changed(
+        self,
+        db: Connection,
+        key: bytes,
+        position: int,
+        counts: Counter[str],
+        keep: Collection[bytes] = (),
+        gone: bytes = b"",
+    ) -> None:
+        """Note it in every thread that has the entry, and take what they quoted out of their manifests.
+
+        Args:
+            keep: threads whose summaries stay.
+            gone: a thread that goes as a whole, and need not be read any more.
+        """
         for (one,) in list(db.run("sharing", (key, position))):
+            if one == gone:
+                continue
             db.run("content_changed", (one,))
             db.run("reseal", (one,))
-            self._changed_below(db, one, position, drop=True)
+            if one not in keep:
+                counts["summaries"] += self._changed_below(db, one, position, drop=True)
             for first, manifest in list(db.run("quoting", (one, position, *QUOTING))):
                 clean = sealed(one, "manifest", without_quotes(unsealed(one, "manifest", manifest)))
-                db.run("set_manifest", (one, first, clean))
+                if clean != manifest:
+                    db.run("set_manifest", (one, first, clean))
+                    counts["manifests"] += 1
 
-    def _reindex(self, db: Connection, key: bytes, words: dict[int, str]) -> None:
+    def _reindex(self, db: Connection, key: bytes, words: dict[int, str], counts: Counter[str]) -> None:
         found = thread_row(db, key)
-        self.index.remove(db, key, words)
+        counts["search"] += self.index.remove(db, key, words)
         for position, text in words.items():
             self.index.put(db, key, found[0].owner if found else "", position, text)
 

@@ -23,6 +23,12 @@ def put_written(db: Connection, *row: Any) -> None:
     db.run("write", (*row, over("checkpoint writes", *row)))
 
 
+def shorten_written(db: Connection, columns: tuple[Any, ...], body: bytes, former: bytes) -> None:
+    """Another body for what a task wrote, if it is still the one that is known."""
+    row = (*columns, body)
+    db.run("shorten_write", (*row, former, over("checkpoint writes", *row)))
+
+
 def read_checkpoint(key: bytes, row: tuple[Any, ...], names: tuple[str, str] = ("", "")) -> Checkpoint:
     """A checkpoint of all columns of its row but the thread.
 
@@ -50,22 +56,31 @@ def has_checkpoints(db: Connection, key: bytes) -> bool:
     return next(iter(db.run("any", (key,))), None) is not None
 
 
-def forget(db: Connection, key: bytes, position: int, message: Message, *, replaced: bool = False) -> None:
+def forget(db: Connection, key: bytes, position: int, message: Message, *, replaced: bool = False) -> int:
     """An entry's content goes: so do its other versions, and values that hold one of its texts.
 
     Where it is replaced, states that held another version hold what the entry says from now on; else they lose it.
     The inputs of a graph, and what its tasks wrote, repeat what a user said. A value that holds such a text is emptied,
     and a state that had it comes back without that channel; of a short text only one that looks like an input is.
+
+    Returns:
+        How many values and rows were changed.
     """
+    done = 0
     for (number,) in list(db.run("versions", (key, position))):
         db.run("as_entry" if replaced else "gone", (key, number))
+        done += 1
     for sign in _signs(message):
         for number, body in list(db.run("quoting_values", (key, sign))):
             if _quotes(body, sign):
                 db.run("gone", (key, number))
+                done += 1
         for row in list(db.run("quoting_writes", (key, sign))):
-            done = read_written(key, row[0], row[1], row[2:])
-            put_written(db, key, *row[:4], written_body(_emptied_of(done, sign)))
+            wrote = read_written(key, row[0], row[1], row[2:])
+            items = _emptied_of(wrote, sign)
+            if items != list(wrote.items):
+                put_written(db, key, *row[:4], written_body(items))
+                done += 1
     signs = _signs(message)
     for row in list(db.run("all_of_thread", (key,))) if signs else ():
         at = read_checkpoint(key, row)
@@ -75,6 +90,8 @@ def forget(db: Connection, key: bytes, position: int, message: Message, *, repla
             before = [Written(one.task, one.path, _emptied_of(one, sign)) for one in before]
         if (refs, before) != (at.values, at.before):
             put_checkpoint(db, key, *row[:8], body_of(at.skeleton, at.metadata, refs, before))
+            done += 1
+    return done
 
 
 def _signs(message: Message) -> list[bytes]:

@@ -23,7 +23,7 @@ from novelo.stores.checkpoints import (
 )
 from novelo.stores.tables.checkpoint_packing import ENCODE, body_of, written_body
 from novelo.stores.tables.checkpoint_reading import CUT
-from novelo.stores.tables.checkpoint_rows import put_written
+from novelo.stores.tables.checkpoint_rows import shorten_written
 from novelo.stores.tables.checkpoint_values import keep
 from novelo.stores.tables.connection import Connection
 from novelo.stores.tables.placing import Placing
@@ -56,6 +56,12 @@ class Shortening:
         self._raw: dict[tuple[bytes, str, str], list[Row | Task | tuple[int, Blob]]] = {}  # as it came, by checkpoint
         self._texts: dict[tuple[bytes, str, str], list[tuple[int, bytes]]] = {}  # what its children added, by position
 
+    def forget(self, key: bytes) -> None:
+        """Content of a thread is gone: nothing of it stays in memory here."""
+        for kept in (self._raw, self._texts):
+            for at in [at for at in list(kept) if at[0] == key]:
+                kept.pop(at, None)
+
     def put(self, db: Connection, at: tuple[bytes, str, str], blob: Blob, once: bool) -> Ref:
         """A value for a row: inline, or kept aside."""
         if len(blob.body) <= (ONCE_BYTES if once else INLINE_BYTES):
@@ -87,12 +93,14 @@ class Shortening:
         for one in raw:
             if isinstance(one, Row):
                 short = {c: _shortened(new.key, ref, texts) or ref for c, ref in one.refs.items()}
-                if short != one.refs:
-                    db.run("shorten", (*one.columns, body_of(one.skeleton, one.metadata, short, one.before)))
+                if short != one.refs:  # unless the row has lost something since: what was removed must not come back
+                    body = body_of(one.skeleton, one.metadata, short, one.before)
+                    former = body_of(one.skeleton, one.metadata, one.refs, one.before)
+                    db.run("shorten", (*one.columns, body, former))
             elif isinstance(one, Task):
                 items = [(i, c, _shortened(new.key, ref, texts) or ref) for i, c, ref in one.items]
                 if items != one.items:
-                    put_written(db, *one.columns, written_body(items))
+                    shorten_written(db, one.columns, written_body(items), written_body(one.items))
             else:
                 _cut(db, new.key, *one, texts)
         _remember(self._texts, at, texts)  # what a task wrote may come later than the state that took it up

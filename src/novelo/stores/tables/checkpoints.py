@@ -59,6 +59,7 @@ class TableCheckpoints(CheckpointReading):
             if own is None and newest is not None and not follows:
                 branch(self, db, new, decoded(newest))
             placing = Placing(self, db, new.key, new, self._fence(db, new, of_parent))
+            placing.stale = new.created is not None and new.version != placing.thread.content_version
             number = last + 1 if own is None else own
             for taken, said in new.replayed:
                 placing.take_up(taken, said)
@@ -138,7 +139,14 @@ class TableCheckpoints(CheckpointReading):
             if created is not None:
                 found = next(iter(db.run("fences", (key,))), (0.0, 0))
                 _check_places(db, key, found, (created, version), [item[2] for item in writes.items])
-            return self._write(db, (key, ns, checkpoint), row[0], writes)
+                stale = found[1] != version
+                if stale and _is_input(writes):
+                    return {}
+            else:
+                stale = False
+            placing = Placing(self, db, key)
+            placing.stale = stale
+            return self._write(db, (key, ns, checkpoint), row[0], writes, placing)
 
     def _taken_up(
         self,
@@ -161,6 +169,9 @@ class TableCheckpoints(CheckpointReading):
             return before, wrote
         there = {row[0] for row in db.run("written", (new.key, new.ns, parent))}
         for one in of_parent:
+            if placing.stale and _is_input(one):
+                wrote.append({})
+                continue
             if number != parent + 1 or one.task in there:
                 wrote.append(self._write(db, at, parent, one, placing))
                 continue
@@ -237,6 +248,10 @@ class TableCheckpoints(CheckpointReading):
             return list(db.run("lapsed", (now,)))
 
     # ------------------------------------------------------------------------------------------ removing, copying
+    def forget(self, key: bytes) -> None:
+        """Content of a thread is gone: nothing of it stays in memory here."""
+        self._shortening.forget(key)
+
     def delete_runs(self, runs: Sequence[str], owner: str | None) -> int:
         """Remove the checkpoints that some runs made."""
         return checkpoint_removing.delete_runs(self, runs, owner)
@@ -248,6 +263,11 @@ class TableCheckpoints(CheckpointReading):
     def copy(self, source: ThreadRow, key: bytes, names: tuple[str, str], now: float) -> None:
         """Another thread with the same checkpoints, whose messages it shares."""
         checkpoint_removing.copy(self, source, key, names, now)
+
+
+def _is_input(new: NewWrites) -> bool:
+    """Whether this is what an input became: late, it is left out, and made again of what its checkpoint holds."""
+    return new.path.endswith(", __start__")
 
 
 def _check_places(

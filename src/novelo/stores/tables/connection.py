@@ -11,6 +11,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
+from novelo.stores.privacy import Traces
+
 T = TypeVar("T")
 Row = tuple[Any, ...]
 
@@ -121,6 +123,14 @@ class Database(Protocol):
 
     def scrub(self) -> bool:
         """Nothing of what was removed is left in any file; False if a reader is in the way."""
+        ...
+
+    def vacuum(self, full: bool) -> bool:
+        """Rewrite what holds gaps; False if a reader is in the way."""
+        ...
+
+    def traces(self, clean: bool, vacuumed: str) -> Traces:
+        """What is left of removed rows, in words."""
         ...
 
     def close(self) -> None:

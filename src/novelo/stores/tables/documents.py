@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from novelo.errors import StorageCorrupt
+from novelo.errors import StorageCorrupt, ThreadErased, ThreadHeld
 from novelo.stores.documents import (
+    ERASED,
     MATCHES,
     SCORED,
     Collection,
@@ -30,8 +31,10 @@ from novelo.stores.documents import (
     check_model,
     named,
 )
+from novelo.stores.privacy import NOBODY, Gone, Hook, Note
 from novelo.stores.ranking import Ranking, count_words
-from novelo.stores.rules import storable, thread_key
+from novelo.stores.rules import owner_key, storable, thread_key
+from novelo.stores.tables.audited import act
 from novelo.stores.tables.connection import Connection, Database
 from novelo.stores.tables.rows import whole
 
@@ -43,8 +46,11 @@ replace = msgspec.structs.replace
 class TableDocuments:
     """The documents of one database."""
 
+    on_erased: Hook | None = None
+
     def __init__(self, database: Database, secret: bytes) -> None:
         self.database = database
+        self._base = secret
         self._secret = hmac.digest(secret, b"documents", hashlib.sha256)
 
     def key_of(self, owner: str, name: str) -> bytes:
@@ -64,7 +70,7 @@ class TableDocuments:
         with self.database.reading() as db:
             return [_checked(row[0], row[1:]) for row in db.run("collections", (owner,))]
 
-    def erase(self, key: bytes, now: float) -> dict[str, int]:
+    def erase(self, key: bytes, now: float, note: Note = NOBODY) -> dict[str, int]:
         """Take a collection out with all it holds."""
 
         def work() -> dict[str, int]:
@@ -72,22 +78,40 @@ class TableDocuments:
                 found = _collection(db, key)
                 if found is None:
                     return {}
+                hold = next(iter(db.run("held", (owner_key(self._base, found.owner),))), None)
+                if hold is not None:
+                    raise ThreadHeld("the documents of this owner must be kept (a hold): nothing was removed")
                 for row in list(db.run("sources", (key,))):
                     self._drop(db, key, row[0])
                 db.run("drop_chunk_vectors", (key,))
                 db.run("drop_collection", (key,))
                 rows = {"sources": found.sources, "chunks": found.chunks, "vectors": found.vectors}
-                db.run("receipt", (key, now, msgspec.json.encode(rows).decode()))
+                if self.on_erased is not None:
+                    self.on_erased(Gone(key, "collection", now, found.created))
+                act(db, self._base, now, note, "collection", key, rows)
                 return rows
 
         return self.database.with_room(work)
 
     # ------------------------------------------------------------------------------------------ sources
-    def put(self, key: bytes, names: tuple[str, str], sources: Sequence[NewSource], now: float) -> list[str]:
+    def put(
+        self,
+        key: bytes,
+        names: tuple[str, str],
+        sources: Sequence[NewSource],
+        now: float,
+        *,
+        since: float | None = None,
+    ) -> list[str]:
         """Put sources in, in place of those of the same names, in one transaction; the names that they have now."""
         put = []
         with self.database.writing() as db:
-            found = _collection(db, key) or _new(db, key, names, now)
+            found = _collection(db, key)
+            if found is None:
+                last = next(iter(db.run("audit", (1 << 60, key, 1))), None)
+                if since is not None and last is not None and last[1] >= since:
+                    raise ThreadErased(ERASED)
+                found = _new(db, key, names, now)
             for one in sources:
                 there = next(iter(db.run("source", (key, one.source.source))), None)
                 facts = replace(one.source, source=named(one.source, _source(key, there) if there else None))

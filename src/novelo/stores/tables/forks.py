@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections import Counter
 from typing import Any
 
 import msgspec
 
-from novelo.errors import InvalidSpec, StorageFull, StoreError, ThreadErased, UnknownEntry
-from novelo.stores.base import Receipt, ThreadRow
-from novelo.stores.tables.changes import TABLES, Changes, facts_of, json_text, left_over
+from novelo.errors import InvalidSpec, ThreadErased, UnknownEntry
+from novelo.stores.base import ThreadRow
+from novelo.stores.tables.changes import Changes, facts_of, json_text
 from novelo.stores.tables.checkpoint_rows import forget, has_checkpoints
-from novelo.stores.tables.connection import Connection, Database
+from novelo.stores.tables.connection import Connection
 from novelo.stores.tables.facts import pinned, thread_row
 from novelo.stores.tables.rows import Facts, from_row, seal, sealed
 from novelo.stores.tables.walk import hidden_between
 from novelo.summaries import inherited
 
-FIRST_PIECE, PIECE = 4, 256  # rows that go at once where the disk is full; fewer if that is too much, down to one
-
 
 class Forks(Changes):
-    """Forks and erasure."""
-
-    def __init__(self, database: Database, *, search: bool = True) -> None:
-        super().__init__(database, search=search)
-        with suppress(StoreError):  # an erasure that another process could not end; scrub tries again
-            self._remove_left_over()
+    """Making forks, and parting from a thread that goes."""
 
     def fork(self, parent: ThreadRow, key: bytes, names: tuple[str, str], at: int, now: float) -> ThreadRow:
         """A new thread that shares the entries below a position, without a copy."""
@@ -79,70 +72,6 @@ class Forks(Changes):
         for one in inherited(line, made.fork_at, made.turns, made.running):
             self._put_summary(db, made.key, one)
 
-    def erase(self, key: bytes, now: float, *, forks: str = "erase") -> Receipt:
-        """Remove a thread for good; a late writer cannot revive it.
-
-        Everything goes in one transaction. Where the disk has no room for that in the log, a first one erases the
-        thread for all who ask, and its rows follow in pieces, each of which makes room for the next.
-        """
-        keep = forks == "keep"
-        rows, named = self.database.with_room(
-            lambda: self._erase(key, now, keep), lambda: self._erase(key, now, keep, at_once=False)
-        )
-        return Receipt(rows, named, pending=not self.scrub())
-
-    def _erase(
-        self, key: bytes, now: float, keep: bool, at_once: bool = True
-    ) -> tuple[dict[str, int], tuple[str, ...]]:
-        with self.database.writing() as db:
-            found = thread_row(db, key)
-            if found is None or found[0].status == "erased":
-                return {}, ()
-            named = self._part(db, found[0], keep)
-            db.run("erased", (key, now))  # the fence: no late writer can append any more
-            db.run("reseal", (key,))
-            if at_once:
-                rows = self._remove(db, key)
-            else:
-                rows = self._counted(db, key)
-                for table in ("summaries", "work"):  # few rows, and asked for by the thread's key alone
-                    db.remove(table, key)
-                db.run("left_over", (left_over(key),))
-            db.run("receipt", (key, now, json_text(rows)))
-            return rows, named
-
-    def _counted(self, db: Connection, key: bytes) -> dict[str, int]:
-        return {"search": self.index.count(db, key), **{table: db.count(table, key) for table in TABLES}}
-
-    def scrub(self) -> bool:
-        """Nothing of what was removed is left in any file; False if a reader, or a full disk, is in the way."""
-        return self._remove_left_over() and self.database.scrub()
-
-    def _remove_left_over(self) -> bool:
-        """Rows of threads that were erased on a full disk, piece by piece; False if even one row finds no room."""
-        size, most = FIRST_PIECE, PIECE
-        while True:
-            try:
-                if not self.database.with_room(lambda size=size: self._remove_piece(size)):  # type: ignore[misc]
-                    return True
-                if not self.database.scrub():
-                    return False
-                size = min(2 * size, most)
-            except StorageFull:
-                if size == 1:
-                    return False
-                size = most = max(1, size // 4)
-
-    def _remove_piece(self, size: int) -> bool:
-        with self.database.reading() as db:  # nearly always there is nothing, and a writer need not wait for it
-            if self.database.read_only or not list(db.run("any_left_over")):
-                return False
-        with self.database.writing() as db:  # another process may have ended it, and a new thread have begun
-            for name, key in list(db.run("any_left_over")):
-                if key is None or not any(self._remove(db, key, size).values()):
-                    db.run("none_left_over", (name,))
-        return True
-
     def _part(self, db: Connection, parent: ThreadRow, keep: bool) -> tuple[str, ...]:
         """Forks part from a thread that goes; the ids of all that shared something of its own with it.
 
@@ -150,10 +79,12 @@ class Forks(Changes):
         it with that one from now on. What it shared with an earlier thread stays shared with that one.
         """
         start = parent.fork_at if parent.parent is not None else 0
-        heirs, children = self._family(db, parent.key, start)
+        heirs, children = self._relatives(db, parent.key, start)
         named = tuple(row[1] for row in heirs)
         if not keep:
-            self._content_changed(db, parent.key, start)
+            rows = [thread_row(db, key) for key, _ in heirs]
+            self._free(db, [row[0] for row in rows if row is not None])
+            self._content_changed(db, parent.key, start, Counter(), gone=parent.key)
             self._forget_all(db, parent, start, [row[0] for row in heirs])
             for key, _ in heirs:
                 self._drop_vectors(db, key, 0, parent.head)  # may be made from what goes; a job makes them anew
@@ -168,7 +99,9 @@ class Forks(Changes):
             db.run("reseal", (child,))
         return named
 
-    def _family(self, db: Connection, parent: bytes, start: int) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+    def _relatives(
+        self, db: Connection, parent: bytes, start: int
+    ) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
         """All that share something of its own with a thread, and the forks made from it; ours to the transaction's end.
 
         One that is being erased at the same time is waited for, and is a fork no longer: what it inherits would stay.

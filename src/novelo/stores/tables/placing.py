@@ -41,6 +41,7 @@ class Placing:
         self.new: list[Said] = []
         self.by_hash: dict[bytes, int] = {}  # of messages with an id that were placed in this transaction
         self.became: list[tuple[int, int, bool]] = []
+        self.stale = False  # content was removed or masked since the caller read the thread
 
     @property
     def thread(self) -> ThreadRow:
@@ -110,6 +111,8 @@ class Placing:
                     return position
                 others.append(position)
         found = next((position for position in others if not main or self._is_of_line(position)), None)
+        if found is not None and self.stale:  # it may be what was there before: nothing that was removed comes back
+            return found
         if found is not None:
             return -keep(self.db, self.key, said.blob, found)
         for i, one in enumerate(self.new):  # another one of its id in the same state

@@ -193,7 +193,7 @@ class Reading(Walk):
             left -= own
             if len(out) >= limit or left <= 0:
                 break
-        return Found(out[:limit], out.damaged)
+        return Found(out[:limit], out.damaged, partial=left < 0)
 
 
 @contextmanager

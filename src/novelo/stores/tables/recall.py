@@ -76,6 +76,7 @@ class Recalled(Background):
                         out.append((position, vector))
         return out
 
-    def _drop_vectors(self, db: Connection, key: bytes, start: int, stop: int) -> None:
+    def _drop_vectors(self, db: Connection, key: bytes, start: int, stop: int) -> int:
         """Vectors of a thread's own entries in a range go, and of those behind it that may be made from them."""
         db.run("drop_vectors", (key, start, stop + VECTOR_REACH))
+        return db.changes()

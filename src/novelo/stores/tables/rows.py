@@ -13,6 +13,7 @@ import msgspec
 
 from novelo.errors import InvalidMessage, InvalidSpec, StorageCorrupt
 from novelo.messages import ROLES, Message, decode, encode
+from novelo.quiet import Quiet
 from novelo.stores.base import StoredEntry
 
 _CODES = {role: number for number, role in enumerate(ROLES)}
@@ -69,8 +70,10 @@ def verify(found: bytes | bool | None, what: str, key: bytes, *values: Any) -> N
         raise StorageCorrupt(f"a {what} of thread {key.hex()} was altered outside of novelo: restore a backup")
 
 
-class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
+class Facts(Quiet, msgspec.Struct, frozen=True, omit_defaults=True):
     """A thread's texts under one seal; its columns of the same names are copies to look for."""
+
+    SAID = frozenset(("title", "tags", "metadata"))
 
     owner: str = ""
     thread_id: str = ""
@@ -129,7 +132,7 @@ def from_row(key: bytes, row: Row, hidden: bool = False) -> StoredEntry:
     """
     position, turn, code, tokens, running, created, name, body, found = row
     try:
-        whole = found == seal(key, position, turn, code, tokens, running, created, name, body)
+        whole = found is True or found == seal(key, position, turn, code, tokens, running, created, name, body)
     except (TypeError, AttributeError):  # a column of another type than it was written with
         whole = False
     if not whole:

@@ -1,4 +1,4 @@
-"""The store over tables: the turn protocol. Reading stands in `reading.py`, what else changes a thread in `changes.py`.
+"""The store over tables: the turn protocol. `reading.py` reads, `changes.py` and `removing.py` do all else.
 
 A plain turn is two transactions: `begin` writes the question, `append` the answer with everything that goes with it.
 Between them no transaction is open and no connection held, however long the model takes.
@@ -19,12 +19,12 @@ from novelo.stores.tables.changes import data
 from novelo.stores.tables.connection import Connection, Row
 from novelo.stores.tables.documents import TableDocuments
 from novelo.stores.tables.facts import thread_row, turn_row
-from novelo.stores.tables.forks import Forks
+from novelo.stores.tables.removing import Removing
 from novelo.stores.tables.rows import from_row, sealed, to_row, unsealed
 from novelo.usage import Call
 
 
-class TableStore(Forks):
+class TableStore(Removing):
     """Threads in the tables of one database; see `stores/base.py` for what each method promises."""
 
     @cached_property

@@ -1,0 +1,73 @@
+"""`novelo purge`, `erase`, `hold`, `release` and `audit`: what they print, and what they end with."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+import novelo
+from novelo.cli import app
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """The program, on a database with three threads of two owners."""
+    file = tmp_path / "a.db"
+    with novelo.open(f"sqlite:///{file}", worker="off") as memory:
+        for name, owner in (("t1", "ana"), ("t2", "ana"), ("u", "bob")):
+            with memory.thread(name, owner=owner).turn("my code is 4711") as turn:
+                turn.reply("noted 4711")
+
+    def novelo_(*arguments, given=None):
+        return CliRunner().invoke(app, [*arguments, "-d", str(file)], input=given)
+
+    return novelo_
+
+
+def test_purge_counts_asks_and_takes(run):
+    """A dry run takes nothing, no is no, and yes is told by rule; held threads are named on stderr."""
+    assert "3 threads would be removed: 6 messages" in run("purge", "--idle", "0s", "--dry-run").stdout
+    assert run("purge", "--idle", "0s", given="n\n").exit_code == 1
+    assert run("hold", "u", "--owner", "bob", "--reason", "case 12").exit_code == 0
+    (held,) = json.loads(run("hold", "--list", "--json").stdout)
+    assert (held["thread_id"], held["reason"], held["what"]) == ("u", "case 12", "thread")
+    done = run("purge", "idle:0s,owner=ana", "--idle", "0s", "--yes", "--vacuum", "--backup-days", "35")
+    assert "idle:0s,owner=ana  idle: 2 threads, 4 messages" in done.stdout and "2 threads removed" in done.stdout
+    assert "1 are due and held" in done.stderr and "kept 35 days" in done.stderr
+    told = json.loads(run("purge", "idle:0s", "--dry-run", "--json").stdout)
+    assert (told["threads"], told["held"], told["dry_run"]) == (0, 1, True)
+
+
+def test_erase_tells_what_went(run):
+    """Messages, a pattern, a thread, an owner: each with its receipt; nothing without a name or a yes."""
+    assert run("erase", "t1", "--owner", "ana", given="n\n").exit_code == 1
+    assert "1 entries" in run("erase", "t1", "--owner", "ana", "-m", "#1", "--yes").stdout
+    receipt = json.loads(run("erase", "t1", "--owner", "ana", "--pattern", "47[0-9]+", "--yes", "--json").stdout)
+    assert (receipt["kind"], receipt["rows"]["entries"], receipt["pending"]) == ("pattern", 1, False)
+    assert "(act 3 of the audit)" in run("erase", "t2", "--owner", "ana", "--yes", "--reason", "DSR-1").stdout
+    assert run("erase", "--owner", "ana", "--yes").stdout.startswith("1 threads: ")
+    assert isinstance(json.loads(run("erase", "--owner", "bob", "--yes", "--json").stdout), list)
+    for wrong in (["erase"], ["erase", "--pattern", "x", "--owner", "a"], ["erase", "u", "-m", "1", "--pattern", "x"],
+                  ["purge"], ["hold"], ["release"]):  # fmt: skip
+        assert run(*wrong).exit_code == 2
+
+
+def test_hold_release_audit(run):
+    """A hold refuses, is released once, and all of it is in the audit, whose chain is whole."""
+    assert run("hold", "--owner", "ana", "--as", "legal").exit_code == 0
+    refused = run("erase", "t1", "--owner", "ana", "--yes")
+    assert refused.exit_code == 1 and isinstance(refused.exception, novelo.ThreadHeld)
+    assert run("release", "--owner", "ana").exit_code == 0 and run("release", "--owner", "ana").exit_code == 1
+    assert run("erase", "t1", "--owner", "ana", "--yes").exit_code == 0
+    rows = json.loads(run("audit", "--json").stdout)
+    assert [row["action"] for row in rows] == ["erase", "release owner", "hold owner"] and rows[2]["who"] == "legal"
+    assert "hold owner by legal" in run("audit", "--limit", "3").stdout
+    assert [r["action"] for r in json.loads(run("audit", "t1", "--owner", "ana", "--json").stdout)] == ["erase"]
+    assert run("audit", "--check").exit_code == 0 and "3 acts" in run("audit", "--check").stderr
+
+
+def test_a_worker_sweeps(run):
+    """`novelo worker --once --retention` removes what is over, beside its jobs."""
+    assert "3 threads removed" in run("worker", "--once", "--retention", "idle:0s", "-m", "offline").stderr
