@@ -199,7 +199,8 @@ class Privacy(Accounts):
 
     def _shredded(self, receipt: Receipt) -> Receipt:
         """A receipt that says so, if the key of what it is about was destroyed."""
-        gone: set[bytes] = getattr(getattr(self.store, "database", None), "shredded", set())
+        store = getattr(self, "whole", self).store  # one owner's store tells nothing of its database
+        gone: set[bytes] = getattr(getattr(store, "database", None), "shredded", set())
         key = bytes.fromhex(receipt.scope)
         if key not in gone:
             return receipt

@@ -12,8 +12,9 @@ from functools import wraps
 from typing import Any
 
 from novelo.errors import AccessDenied
-from novelo.stores.base import Found, Hit, Job, Lease, ThreadRow
+from novelo.stores.base import Found, Hit, Hold, Job, Lease, Note, Receipt, ThreadRow
 from novelo.stores.documents import Collection
+from novelo.stores.privacy import NOBODY
 from novelo.usage import Call, Spent
 
 # Whose first argument is a key, a thread's row, or a job, and which look at nothing else than that says.
@@ -21,7 +22,7 @@ OF_THREAD = frozenset(
     [
         "thread", "state", "turns", "pins", "summaries", "tail", "range", "entries", "find", "holding", "unembedded",
         "vectors", "summary", "base_of", "reopen", "append", "keep_draft", "reap", "pin", "hide", "rewrite", "erase",
-        "swap_summary", "note_calls", "ask", "put_vectors", "renew", "finish", "put_off"
+        "swap_summary", "note_calls", "ask", "put_vectors", "renew", "finish", "put_off", "set_term",
     ]
 )  # fmt: skip
 NAMED = {"begin": 1, "add": 1, "set_facts": 1, "put": 1}  # where the owner and the thread's id stand, behind the key
@@ -31,7 +32,7 @@ OF_COLLECTION = frozenset(
         "put_vectors", "drop_vectors", "vectors", "vector_numbers"
     ]
 )  # fmt: skip
-PLAIN = frozenset(["snapshot", "scrub", "close", "indexed"])
+PLAIN = frozenset(["snapshot", "scrub", "vacuum", "traces", "close", "indexed"])
 KNOWN = 4096  # keys whose owner is remembered
 
 
@@ -175,6 +176,27 @@ class OwnedStore(_Owned):
         if key is not None:
             self._check(key)
         found: Spent = self.inner.spent(key, self.same(owner), since)
+        return found
+
+    # Holds are set and released, retention is done, and the audit is read with the memory that was opened for all.
+    def owner_key(self, owner: str) -> bytes:
+        """What the owner is named by where the name must not stand."""
+        found: bytes = self.inner.owner_key(self.same(owner))
+        return found
+
+    def holds(self, scopes: Sequence[bytes] | None = None) -> list[Hold]:
+        """Holds on the owner, or on threads of the owner's."""
+        for scope in scopes or ():
+            if scope != self.inner.owner_key(self.owner):
+                self._check(scope)
+        if scopes is None:
+            raise AccessDenied("holds of all owners: ask the memory that was opened for all")
+        found: list[Hold] = self.inner.holds(scopes)
+        return found
+
+    def forget_owner(self, owner: str, now: float, counts: dict[str, int], note: Note = NOBODY) -> Receipt:
+        """Remove what is kept of the owner beside threads and collections."""
+        found: Receipt = self.inner.forget_owner(self.same(owner), now, counts, note)
         return found
 
     def jobs(self, key: bytes | None = None) -> list[Job]:
