@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Annotated, Any
 
+import apsw
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.channels.delta import DeltaChannel
 from langgraph.graph import END, START, MessagesState, StateGraph
@@ -13,6 +14,7 @@ from langgraph.graph.message import _messages_delta_reducer
 from typing_extensions import TypedDict
 
 from novelo.integrations.langgraph import NoveloSaver
+from novelo.stores.tables.checkpoint_packing import unpacked
 
 
 class DeltaState(TypedDict):
@@ -50,6 +52,13 @@ def line(saver: Any, schema: Any, nodes: dict[str, Any], **compiled: Any) -> Any
     for first, second in pairwise(names):
         builder.add_edge(first, second)
     return builder.compile(checkpointer=saver, **compiled)
+
+
+def held(path: Any) -> bytes:
+    """All that the files of a database hold, and its checkpoints as they were before they were packed."""
+    found = b"".join(file.read_bytes() for file in path.parent.iterdir())
+    with apsw.Connection(str(path)) as db:
+        return found + b"".join(unpacked(row[0][1:]) for row in db.execute("SELECT body FROM checkpoints"))
 
 
 def say(graph: Any, text: str, where: dict[str, Any] | None = None, **more: Any) -> Any:

@@ -20,6 +20,14 @@ _KEY = re.compile(r"\b(?:\w+\.)?(?:thread|collection) = \$(\d+)")
 _INSERT = re.compile(r'INSERT INTO "\w+"\.\w+ \((?:thread|collection),.*?VALUES \(\$(\d+)', re.DOTALL)
 
 
+@lru_cache(1)
+def keyed():
+    """Tables that are spread; the others are everywhere."""
+    from novelo.stores.postgres import administering
+
+    return frozenset(name for name in administering.columns() if administering.key_of(name) is not None)
+
+
 class NoShard(AssertionError):
     """A statement that would run on no shard, or on several."""
 
@@ -49,14 +57,14 @@ class Router:
         """The statement as it is run."""
         if not isinstance(text, str):
             return text
-        schemas = {schema for schema, table in _SCHEMA.findall(text) if table != "meta"} & self.schemas
+        schemas = {schema for schema, table in _SCHEMA.findall(text) if table in keyed()} & self.schemas
         if not schemas:
             return text
         (schema,) = schemas
         place = argument(text)
         shard = "all" if place is None else zlib.crc32(bytes(args[place])) % self.count
         self.sent.add(shard)
-        return text.replace(f'"{schema}".', f'"{schema}_{shard}".')
+        return _SCHEMA.sub(lambda found: f'"{schema}_{shard}".{found[2]}' if found[2] in keyed() else found[0], text)
 
     def spread(self, connection, schema):
         """Make the shards of a fresh schema, and views over all of them for reads."""

@@ -210,7 +210,8 @@ class _Examiner:
             self.add("warning", "summary", place, text, self.command("compact", row, "--redo"))
 
     def _all(self, row: ThreadRow) -> None:
-        """Read every message: what was altered is an error."""
+        """Read every message, and the ledger: what was altered is an error."""
+        self.memory.store.calls(row.key)
         for start in range(0, row.head, READ):
             self.memory.store.range(row, start, READ, hidden=True)
 

@@ -376,11 +376,6 @@ class Memory(Privacy, Upkeep, Vaulted):
             )
             self._heart.start()
 
-    def has_left(self, key: bytes, holder: str) -> bool:
-        """Whether an open turn of a thread is one that we began and that nobody here holds, nor is about to."""
-        mine = holder == self._holder and self.openings.alone(key)
-        return mine and not any(turn.thread.key == key for turn in list(self._live))
-
     def let_go(self, turn: LiveTurn) -> None:
         """A turn is over."""
         self._live.discard(turn)

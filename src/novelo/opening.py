@@ -54,13 +54,20 @@ def open_turn(thread: Thread, turn: LiveTurn, mode: str) -> Begun | Busy:
     memory = thread.memory
     with memory.openings.of(thread.key):
         found = _asked(thread, turn, mode, memory.lease())
-        if isinstance(found, Busy) and memory.has_left(thread.key, found.holder):
+        if isinstance(found, Busy) and _left(thread, found.holder):
             # By its end the lease is told from one that another turn takes meanwhile, which is not ours to break.
             left = (found.holder, found.lease_until)
             found = _asked(thread, turn, mode, msgspec.structs.replace(memory.lease(), left=left))
         if isinstance(found, Begun) and not found.replayed:
             memory.hold(turn)
     return found
+
+
+def _left(thread: Thread, holder: str) -> bool:
+    """Whether an open turn of a thread is one that we began and that nobody here holds, nor is about to."""
+    memory = thread.memory
+    mine = holder == memory._holder and memory.openings.alone(thread.key)
+    return mine and not any(turn.thread.key == thread.key for turn in list(memory._live))
 
 
 def _asked(thread: Thread, turn: LiveTurn, mode: str, lease: Lease) -> Begun | Busy:

@@ -30,8 +30,10 @@ SCHEMA = resources.files(PACKAGE).joinpath("schema.sql").read_text("utf-8")
 # Reads over all threads: lists, sums, the claim of work, what is looked for by a run or an age, and forks.
 ACROSS = {
     "threads", "threads_of_owner", "spenders", "calls_of_owner", "calls_of_all", "find_words", "due_work", "all_work",
-    "next_work", "of_owner", "of_runs", "lapsed", "collections", "children", "forks",
-}  # fmt: skip
+    "next_work", "of_owner", "of_runs", "lapsed", "collections", "children", "forks", "keys_of_owner", "any_thread",
+    "weights",
+} & set(OURS)  # fmt: skip
+SMALL = {name for name in TABLES if administering.key_of(name) is None}  # everywhere, or of one machine: no key needed
 KEYS = r"(?:thread|collection)"
 _TABLE = rf"\b(?:FROM|JOIN|UPDATE|INTO)\s+({'|'.join(TABLES)})\b"
 _ALIAS = r"(?:\s+(?:AS\s+)?(?!WHERE|JOIN|ON|SET|ORDER|LIMIT|GROUP)([a-z]\w*))?"
@@ -65,6 +67,8 @@ def faults(name, text):
         out.append("a row moved to another shard")
     if re.search(r"RETURNING[^;]*\(\s*SELECT", text):
         out.append("a query in what is given back")
+    if {table for table, _ in _REFERENCE.findall(text)} <= SMALL:
+        return out
     if name in ACROSS:
         if changes or "FOR UPDATE" in text or "RECURSIVE" in text:
             out.append("a change, a lock or a walk over several shards")
@@ -157,10 +161,13 @@ def test_reads_over_all_threads_join_by_the_key(name):
 
 def test_an_owner_is_asked_for_wherever_owners_are_many():
     """Reads over all threads have a form for one owner, whose condition is on the owner; the others are for all."""
-    of_one = {"threads_of_owner", "spenders", "calls_of_owner", "of_owner", "collections", "of_runs"}
+    of_one = {"threads_of_owner", "spenders", "calls_of_owner", "of_owner", "collections", "of_runs", "keys_of_owner"}
+    of_one &= set(OURS)
     for name in of_one:
         assert re.search(r"owner = \$\d", OURS[name]), name
-    assert ACROSS - of_one == {
+    assert ACROSS - of_one <= {
+        "any_thread",
+        "weights",
         "threads",
         "calls_of_all",
         "find_words",

@@ -12,9 +12,8 @@ from functools import wraps
 from typing import Any
 
 from novelo.errors import AccessDenied
-from novelo.stores.base import Found, Hit, Hold, Job, Lease, Note, Receipt, ThreadRow
+from novelo.stores.base import Found, Hit, Job, Lease, ThreadRow
 from novelo.stores.documents import Collection
-from novelo.stores.privacy import NOBODY
 from novelo.usage import Call, Spent
 
 # Whose first argument is a key, a thread's row, or a job, and which look at nothing else than that says.
@@ -22,7 +21,7 @@ OF_THREAD = frozenset(
     [
         "thread", "state", "turns", "pins", "summaries", "tail", "range", "entries", "find", "holding", "unembedded",
         "vectors", "summary", "base_of", "reopen", "append", "keep_draft", "reap", "pin", "hide", "rewrite", "erase",
-        "swap_summary", "note_calls", "ask", "put_vectors", "renew", "finish", "put_off", "set_term",
+        "swap_summary", "note_calls", "ask", "put_vectors", "renew", "finish", "put_off", "drop_texts", "set_term"
     ]
 )  # fmt: skip
 NAMED = {"begin": 1, "add": 1, "set_facts": 1, "put": 1}  # where the owner and the thread's id stand, behind the key
@@ -32,7 +31,7 @@ OF_COLLECTION = frozenset(
         "put_vectors", "drop_vectors", "vectors", "vector_numbers"
     ]
 )  # fmt: skip
-PLAIN = frozenset(["snapshot", "scrub", "vacuum", "traces", "close", "indexed"])
+PLAIN = frozenset(["snapshot", "scrub", "close", "indexed", "vacuum", "traces"])
 KNOWN = 4096  # keys whose owner is remembered
 
 
@@ -178,27 +177,6 @@ class OwnedStore(_Owned):
         found: Spent = self.inner.spent(key, self.same(owner), since)
         return found
 
-    # Holds are set and released, retention is done, and the audit is read with the memory that was opened for all.
-    def owner_key(self, owner: str) -> bytes:
-        """What the owner is named by where the name must not stand."""
-        found: bytes = self.inner.owner_key(self.same(owner))
-        return found
-
-    def holds(self, scopes: Sequence[bytes] | None = None) -> list[Hold]:
-        """Holds on the owner, or on threads of the owner's."""
-        for scope in scopes or ():
-            if scope != self.inner.owner_key(self.owner):
-                self._check(scope)
-        if scopes is None:
-            raise AccessDenied("holds of all owners: ask the memory that was opened for all")
-        found: list[Hold] = self.inner.holds(scopes)
-        return found
-
-    def forget_owner(self, owner: str, now: float, counts: dict[str, int], note: Note = NOBODY) -> Receipt:
-        """Remove what is kept of the owner beside threads and collections."""
-        found: Receipt = self.inner.forget_owner(self.same(owner), now, counts, note)
-        return found
-
     def jobs(self, key: bytes | None = None) -> list[Job]:
         """The owner's jobs."""
         if key is not None:
@@ -212,3 +190,31 @@ class OwnedStore(_Owned):
         self._check(key)
         found: list[Job] = self.inner.claim(lease, limit, key, kinds)
         return found
+
+    # ------------------------------------------------------------------------------------------ removing
+    def owner_key(self, owner: str) -> bytes:
+        """What holds, sums and the audit name the owner by."""
+        key: bytes = self.inner.owner_key(self.same(owner))
+        return key
+
+    def _check_scope(self, scope: bytes | None) -> None:
+        if scope is None:
+            raise AccessDenied("that is of all owners: name a thread's key, or the owner's")
+        if scope != self.inner.owner_key(self.owner):
+            self._check(scope)
+
+    # Holds are set and released by the memory that was opened for all: they may be against the owner.
+    def holds(self, scopes: Sequence[bytes] | None = None) -> Any:
+        """Holds of some of the owner's threads, or of the owner."""
+        for scope in scopes if scopes is not None else [None]:
+            self._check_scope(scope)
+        return self.inner.holds(scopes)
+
+    def forget_owner(self, owner: str, *args: Any, **more: Any) -> Any:
+        """Remove what is kept of the owner beside threads and collections."""
+        return self.inner.forget_owner(self.same(owner), *args, **more)
+
+    def audit(self, limit: int = 100, before: int | None = None, scope: bytes | None = None) -> Any:
+        """Acts on one of the owner's threads, or on the owner."""
+        self._check_scope(scope)
+        return self.inner.audit(limit, before, scope)

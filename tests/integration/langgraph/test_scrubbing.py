@@ -16,6 +16,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 
 import novelo
+from graphs import held
 from novelo.formats.langchain import from_langchain, to_langchain
 from novelo.integrations.langgraph import MemoryMiddleware, NoveloSaver
 from novelo.integrations.langgraph._talk import agree, print_of
@@ -32,8 +33,8 @@ def say(agent: Any, content: Any) -> list[Any]:
 
 
 def on_disk(folder: Path) -> bytes:
-    """All bytes of all files."""
-    return b"".join(path.read_bytes() for path in folder.iterdir())
+    """All bytes of all files, and checkpoints as they were before they were packed."""
+    return b"".join(held(path) for path in folder.glob("*.db"))
 
 
 @before_model

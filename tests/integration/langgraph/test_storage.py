@@ -26,10 +26,11 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import MessagesState
 
 import novelo
-from graphs import DeltaState, config, echo, line, opened, say, texts
+from graphs import DeltaState, config, echo, held, line, opened, say, texts
 from novelo.errors import ConcurrentTurnError, InvalidSpec, SchemaTooNew, StorageCorrupt, ThreadErased
 from novelo.integrations.langgraph import NoveloSaver, writing
 from novelo.integrations.langgraph.codec import strict
+from novelo.stores.tables.checkpoint_packing import unpacked
 from novelo.stores.tables.rows import over
 
 
@@ -96,11 +97,10 @@ def test_a_message_is_stored_once(path):
         assert given["messages"][0]["content"] == question
     db = apsw.Connection(str(path))
     for text in (question, answer):
-        count = 0
-        for table in ("entries", "checkpoints", "checkpoint_writes", "checkpoint_values"):
-            count += sum(
-                text.strip().encode() in bytes(row[0] or b"") for row in db.execute(f"SELECT body FROM {table}")
-            )
+        sign = text.strip().encode()
+        count = sum(sign in unpacked(row[0][1:]) for row in db.execute("SELECT body FROM checkpoints"))
+        for table in ("entries", "checkpoint_writes", "checkpoint_values"):
+            count += sum(sign in bytes(row[0] or b"") for row in db.execute(f"SELECT body FROM {table}"))
         assert count == 1
 
 
@@ -194,7 +194,7 @@ def test_what_is_deleted_or_redacted_goes_from_every_state(path):
         states = [texts(s.values.get("messages", ())) for s in graph.get_state_history(config())]
         assert all(secret not in text and "4111" not in text for state in states for text in state)
         assert len(say(graph, "and now?")["messages"]) == 4
-    data = b"".join(p.read_bytes() for p in path.parent.iterdir())
+    data = held(path)
     assert b"swordfish" not in data
     assert b"4111 1111" not in data
 
@@ -220,7 +220,7 @@ def test_a_masked_message_stays_in_states_that_had_it_in_other_words(path):
         assert texts(newest) == ["MY PASSWORD IS [REDACTED]", "so?", "and now?"]
         saver.memory.thread("t").delete([0])
         assert texts(saver.get_tuple(config()).checkpoint["channel_values"]["messages"]) == ["so?", "and now?"]
-    data = b"".join(p.read_bytes() for p in path.parent.iterdir()).lower()
+    data = held(path).lower()
     assert b"swordfish" not in data
 
 
@@ -252,7 +252,7 @@ def test_encryption(path):
         assert texts(saver.transcript("t"))[0] == "secret question 0"
         assert len(echo(saver).get_state(config()).values["messages"]) == 10
         assert saver.memory.thread("t").search("secret") == []
-    assert b"secret question" not in b"".join(p.read_bytes() for p in path.parent.iterdir())
+    assert b"secret question" not in held(path)
     with opened(path) as plain, pytest.raises(StorageCorrupt):
         plain.get_tuple(config())
 
@@ -356,6 +356,7 @@ import apsw, ormsgpack
 from langgraph.checkpoint.base import empty_checkpoint
 from novelo.integrations.langgraph import NoveloSaver
 from novelo.errors import StorageCorrupt
+from novelo.stores.tables.checkpoint_packing import unpacked
 from novelo.stores.tables.rows import over
 path, proof = sys.argv[1:3]
 where = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}

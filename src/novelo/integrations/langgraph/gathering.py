@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from typing import Any
 
 WAIT_S = 0.02
-LONGEST = 50  # such waits, while other checkpoints of the thread are put
+LONGEST = 25  # such waits, while other checkpoints of the thread are put
 PAUSES = 64
 NODES, PASSED = 1000, 1000  # that are remembered
 

@@ -257,5 +257,5 @@ def _connected(settings: Settings) -> psycopg.Connection[Any]:
 @lru_cache(64)
 def _select(table: Table) -> str:
     columns, order = ", ".join(table.columns), ", ".join(table.columns[: table.lead])
-    where = f"WHERE {table.by} > $1 AND {table.by} <= $2" if table.ranged else ""
+    where = table.where("$1", "$2")
     return f"SELECT {columns} FROM {table.name} {where} ORDER BY {order}"  # noqa: S608  names of ours

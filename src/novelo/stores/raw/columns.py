@@ -21,6 +21,7 @@ class Table(NamedTuple):
 
     Attributes:
         seal: what a seal of SQLite's says it is of, and the columns that it covers, in their order.
+        only: which rows belong to the contents, as a condition; "" is all. The others are a database's own.
         ranged: whether `by` is the key of a thread or a collection; else the table is small, and read as a whole.
     """
 
@@ -30,11 +31,18 @@ class Table(NamedTuple):
     rest: tuple[str, ...] = ()
     seal: tuple[str, tuple[str, ...]] | None = None
     ranged: bool = True
+    only: str = ""
 
     @property
     def columns(self) -> tuple[str, ...]:
         """All columns, in the order of a row."""
         return (self.by, *self.key, *self.rest)
+
+    def where(self, after: str, upto: str) -> str:
+        """The condition for rows of keys in (after, upto], or all that belong to the contents."""
+        said = [f"{self.by} > {after} AND {self.by} <= {upto}"] if self.ranged else []
+        said += [self.only] if self.only else []
+        return f"WHERE {' AND '.join(said)}" if said else ""
 
     @property
     def lead(self) -> int:

@@ -12,12 +12,14 @@ from pathlib import Path
 
 import apsw
 
+from novelo.errors import StoreError
 from novelo.stores.findings import Finding, Growth, Look, OnLook, Severity, command
-from novelo.stores.raw.base import NOTE
+from novelo.stores.raw.base import FIRST, LAST, NOTE
 from novelo.stores.raw.columns import TABLES
 from novelo.stores.sqlite import files
 from novelo.stores.sqlite.database import Database
 from novelo.stores.sqlite.migrations import PACKAGE, schema_version
+from novelo.stores.sqlite.raw import SQLiteRows
 from novelo.stores.sqlite.session import Session
 
 SOUND = (3, 51, 3)  # SQLite before it can corrupt a WAL database that several connections write
@@ -46,6 +48,8 @@ def look(session: Session, path: str, *, deep: bool = False, progress: OnLook | 
         out.tables = _growth(session, progress)
     else:
         out.tables = [Growth(name, None, None) for name in TABLES]
+    if deep:
+        _seals(find, session, progress)
     _pages(find, session)
     _indexes(find, session)
     _notes(find, session)
@@ -89,6 +93,21 @@ def _structure(find: _Finder, session: Session, path: str, wanted: bool, progres
             "error", "integrity", path or "memory", f"the file is damaged: {'; '.join(said)[:300]}. Restore a backup; "
             "what can still be read can be copied", command("novelo", "copy", find.address, f"{path}.rescued"),
         )  # fmt: skip
+
+
+def _seals(find: _Finder, session: Session, progress: OnLook | None) -> None:
+    """Compare the seals that statements make; those of messages and calls are compared where these are read."""
+    rows = SQLiteRows(session, find.address, lambda: None)
+    sealed = [table for table in TABLES.values() if table.seal]
+    for done, table in enumerate(sealed):
+        if progress is not None:
+            progress(done, len(sealed), "tables")
+        try:
+            for _ in rows.rows(table, FIRST, LAST):
+                pass
+        except StoreError as error:
+            rescue = command("novelo", "copy", find.address, "rescued.db")
+            find.add("error", "damage", table.name, f"{error}; the others can be copied", rescue)
 
 
 def _growth(session: Session, progress: OnLook | None) -> list[Growth]:

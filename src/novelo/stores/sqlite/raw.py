@@ -233,7 +233,7 @@ def open_target(path: str, *, synchronous: str = "NORMAL", ballast_bytes: int | 
 def _select(table: Table) -> str:
     columns = ", ".join((*table.columns, *(["seal"] if table.seal else [])))
     order = ", ".join(table.columns[: table.lead])
-    where = f"WHERE {table.by} > ? AND {table.by} <= ?" if table.ranged else ""
+    where = table.where("?", "?")
     return f"SELECT {columns} FROM {table.name} {where} ORDER BY {order}"  # noqa: S608  names of ours
 
 

@@ -83,12 +83,16 @@ def parts_of(what: str, key: bytes, body: Any) -> tuple[bytes, str, dict[str, Re
         SchemaTooNew: a newer version wrote it. StorageCorrupt: it is none of ours.
     """
     try:
-        whole = zlib.decompressobj(_WINDOW, _WORDS).decompress(_known(what, key, body), MOST_BYTES)
-        skeleton, metadata, refs, behind = _BODY.decode(whole)
+        skeleton, metadata, refs, behind = _BODY.decode(unpacked(_known(what, key, body)))
         before = [Written(decoded(task), path, _long_items(items)) for task, path, items in behind]
     except (msgspec.MsgspecError, ValueError, zlib.error) as error:
         raise StorageCorrupt(f"{what} of thread {key.hex()} is none of ours") from error
     return skeleton, metadata, {name: _long(ref) for name, ref in refs.items()}, before
+
+
+def unpacked(packed: bytes) -> bytes:
+    """What was packed; at most `MOST_BYTES` of it."""
+    return zlib.decompressobj(_WINDOW, _WORDS).decompress(packed, MOST_BYTES)
 
 
 def written_body(items: Sequence[tuple[int, str, Ref]]) -> bytes:
