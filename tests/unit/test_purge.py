@@ -145,6 +145,19 @@ def test_texts_go_and_the_summary_stays(url, clock):
         assert memory.purge(retention=rule).threads == 1
 
 
+def test_a_memory_of_one_owner_removes_that_owners_alone(memory):
+    """It erases its own, sees its holds, and can neither release them nor purge or read the audit of all."""
+    said(memory, "a", owner="ana"), said(memory, "b", owner="bob"), said(memory, "c", owner="ana")
+    mine = memory.for_owner("ana")
+    memory.thread("c", owner="ana").hold("case")
+    assert mine.thread("c").held.reason == "case" and mine.thread("a").delete(0).receipt.rows["entries"] == 1
+    for refused in (mine.purge, mine.audit, mine.holds, mine.thread("c").release, mine.thread("c").hold,
+                    lambda: mine.erase_owner("bob"), lambda: mine.purge(retention="idle:0s")):  # fmt: skip
+        with pytest.raises(novelo.AccessDenied):
+            refused()
+    assert mine.erase_owner("ana").held == ("c",) and names(memory) == ["b", "c"]
+
+
 def test_an_open_turn_is_left_alone(memory, clock):
     """A thread in which somebody is being answered does not go, however old it is."""
     thread = said(memory, "t")

@@ -203,18 +203,7 @@ class OwnedStore(_Owned):
         if scope != self.inner.owner_key(self.owner):
             self._check(scope)
 
-    def hold(self, scope: bytes, *args: Any, owner: str | None = None, **more: Any) -> None:
-        """Forbid removals from one of the owner's threads, or from all."""
-        self.same(owner)
-        self._check_scope(scope)
-        self.inner.hold(scope, *args, owner=owner, **more)
-
-    def release(self, scope: bytes, *args: Any, owner: str | None = None, **more: Any) -> bool:
-        """Allow them again."""
-        self.same(owner)
-        self._check_scope(scope)
-        return bool(self.inner.release(scope, *args, owner=owner, **more))
-
+    # Holds are set and released by the memory that was opened for all: they may be against the owner.
     def holds(self, scopes: Sequence[bytes] | None = None) -> Any:
         """Holds of some of the owner's threads, or of the owner."""
         for scope in scopes if scopes is not None else [None]:

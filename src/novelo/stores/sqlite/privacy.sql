@@ -44,7 +44,7 @@ INSERT INTO marks (name, number) VALUES ('acts', 1) ON CONFLICT (name) DO UPDATE
 
 -- next_wash --
 -- One more commit.
-INSERT INTO marks (name, number) VALUES ('washes', 1) ON CONFLICT (name) DO UPDATE SET number = number + 1 RETURNING number;
+INSERT INTO meta VALUES ('washes', 1) ON CONFLICT (name) DO UPDATE SET value = value + 1 RETURNING value;
 
 -- acts --
 -- How many there are.

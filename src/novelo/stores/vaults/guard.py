@@ -93,6 +93,13 @@ class GuardedDatabase:
         """What the ledger says of an entry that was masked: a hash that tells nothing of the text."""
         return blake2b(seal, key=self.inner.secret, digest_size=8).digest()
 
+    def of(self, owner: str, word: str) -> GuardedDatabase:
+        """The same before a database that names an owner to its server in each transaction."""
+        made: GuardedDatabase = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        made.inner = self.inner.of(owner, word)
+        return made
+
     # ------------------------------------------------------------------------------------------ lending
     @contextmanager
     def reading(self) -> Iterator[Any]:
