@@ -15,6 +15,7 @@ import novelo
 from fix_vaults import CANARY, KEY, Letters, Place, summarizer
 from novelo import InvalidSpec, LeaseLost, StorageCorrupt, StorageUnavailable, ThreadErased
 from novelo.errors import KeyRefused, Undecipherable
+from novelo.moving import copy
 from novelo.stores.base import Lease, Work
 from novelo.stores.sql import statements
 from novelo.stores.vaults import columns
@@ -360,6 +361,11 @@ def test_a_plain_database_does_not_become_encrypted(place):
         assert memory.thread("t").messages()[0].text == "q" and not memory.encrypted
     with pytest.raises(InvalidSpec, match="has a vault"):
         novelo.open(place.url)
+    other = Place(f"sqlite:///{place.folder}/other.db", place.folder)
+    other.vault = f"sqlite:///{place.folder}/other-vault.db"
+    other.open().close()
+    with pytest.raises(InvalidSpec, match="is encrypted"):
+        copy(place.url, other.url)
     with pytest.raises(InvalidSpec, match="plain text"):
         place.open()
 

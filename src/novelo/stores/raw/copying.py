@@ -84,6 +84,11 @@ def _refuse_other(source: Source, target: Target) -> None:
     Raises:
         InvalidSpec: it is neither.
     """
+    if "encrypted" in target.facts() and target.facts().get("vault") != source.facts().get("vault"):
+        raise InvalidSpec(
+            f"{target.place} is encrypted, and {source.place} is not, or has another vault: rows are copied as they "
+            "are; export its threads and import them"
+        )
     for noun, what, _ in SECTIONS[:2]:
         theirs = _all_heads(source, what)
         head = next(theirs, None)

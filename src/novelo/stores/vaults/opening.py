@@ -47,7 +47,7 @@ def matched(database: Any, facts: Facts, vault: Vault, encrypt: bool) -> None:
         if vault.fact("encrypted") is not None:
             raise StorageCorrupt("the mark that the database is encrypted was taken out: restore a backup")
         raise InvalidSpec(
-            "the database holds threads in plain text: copy them into a new one that is encrypted (docs/encryption.md)"
+            "the database holds threads in plain text: export them into a new, encrypted one (docs/encryption.md)"
         )
     if facts.vault is not None and facts.vault != vault.id:
         raise InvalidSpec(f"{vault.name} is not the vault of this database: name the one it was opened with before")
