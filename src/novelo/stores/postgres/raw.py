@@ -23,7 +23,7 @@ from novelo.stores.postgres.migrations import current
 from novelo.stores.postgres.session import adapt
 from novelo.stores.postgres.texts import in_schema, quoted
 from novelo.stores.raw.base import HEADS, KEYS, NOTE, Head, Row, head_of
-from novelo.stores.raw.columns import META, WHOLE, Table
+from novelo.stores.raw.columns import META, Table
 from novelo.stores.search import indexed_words
 
 # Rows that come at once; one by one each costs as much as all else that is done with it.
@@ -38,10 +38,6 @@ SELECT s.thread, s.position, tsvector_to_array(s.words), e.role, e.body
 FROM search s LEFT JOIN entries e
   ON e.thread = s.thread AND e.position = s.position AND e.thread > $1 AND e.thread <= $2
 WHERE s.thread > $1 AND s.thread <= $2 ORDER BY s.thread, s.position
-"""
-ERASURES = """
-SELECT thread, row_number() OVER (PARTITION BY thread ORDER BY number), erased, rows, number FROM erasures
-ORDER BY thread, number
 """
 LAST_VECTOR = """
 SELECT greatest((SELECT max(number) FROM chunk_vectors WHERE collection = $1),
@@ -87,14 +83,14 @@ class PostgresRows:
 
     def rows(self, table: Table, after: bytes, upto: bytes) -> Iterator[Row]:
         """The rows of keys in (after, upto], by key and what tells them apart."""
-        special = {"search": FOUND, "erasures": ERASURES}.get(table.name)
+        special = FOUND if table.name == "search" else None
         return self._run(special or _select(table), (after, upto) if table.ranged else ())
 
     def same(self, table: Table, row: Row) -> Row:
-        """A row as it is compared: of the search index its different words, and no number that is ours alone."""
+        """A row as it is compared: of the search index its different words."""
         if table.name == "search":
             return row[0], row[1], sorted(row[2])
-        return row[:4] if table.name == "erasures" else row
+        return row
 
     def whole(self, table: Table, row: Row) -> Row:
         """A row as any engine can store it: here the search index has neither order nor repetition of words.
@@ -147,7 +143,7 @@ class PostgresTarget(PostgresRows):
         """Take over a secret, if nothing is here yet, and the other facts; note that a copy has begun."""
         with self._ours(), self._writer.transaction():
             if facts["secret"] != self.facts()["secret"]:
-                for table in ("threads", "collections", *(one.name for one in WHOLE)):
+                for table in ("threads", "collections", "audit"):
                     if count := self.count(table):
                         raise InvalidSpec(
                             f"{self.place} holds other data ({count} rows of {table}, with another secret): "
@@ -175,9 +171,9 @@ class PostgresTarget(PostgresRows):
 
     def delete(self, table: Table, rows: Sequence[Row]) -> None:
         """Rows go."""
-        names = ("thread", "number") if table.name == "erasures" else table.columns[: table.lead]
+        names = table.columns[: table.lead]
         where = " AND ".join(f"{name} = ${place}" for place, name in enumerate(names, 1))
-        values = [(row[0], row[4]) if table.name == "erasures" else row[: table.lead] for row in rows]
+        values = [row[: table.lead] for row in rows]
         with self._ours(), self._writer.cursor() as cursor:
             text = in_schema(f"DELETE FROM {table.name} WHERE {where}", self.settings.schema)  # noqa: S608
             cursor.executemany(text, values)
@@ -192,8 +188,6 @@ class PostgresTarget(PostgresRows):
             rows = [(*row, quoted(lexemes(f"{row[5]} {row[6]}"), "")) for row in rows]
         elif table.name == "chunk_vectors":
             columns, rows = (*columns, "number"), self._numbered(rows)
-        elif table.name == "erasures":
-            rows = [row[:4] for row in rows]
         text = f'COPY "{self.settings.schema}".{table.name} ({", ".join(columns)}) FROM STDIN'
         with self._ours(), self._writer.cursor() as cursor, cursor.copy(text) as copy:
             for row in rows:

@@ -84,6 +84,7 @@ THREAD = (
     _table("checkpoint_values", "thread", "number", "hash type body entry", "checkpoint value"),
     _table("search", "thread", "position", "words"),
     _table("vectors", "thread", "model position", "vector"),
+    _table("retention", "thread", "", "dropped expires"),
     _table(
         "threads", "thread", "",
         "owner thread_id head turns opening running epoch holder lease_until lease_s open_turn status title tags"
@@ -106,8 +107,16 @@ COLLECTION = (
         "number owner name sources chunks vectors words model size put dropped created updated", "collection",
     ),
 )  # fmt: skip
-# What belongs to all. Of erasures the number counts those of a key.
-WHOLE = (_table("erasures", "thread", "number", "erased rows")._replace(ranged=False),)
+# What belongs to all, and is small.
+WHOLE = tuple(
+    table._replace(ranged=False)
+    for table in (
+        _table("audit", "number", "", "at who action scope counts why chain"),
+        _table("marks", "name", "", "number")._replace(only="name = 'acts'"),
+        _table("holds", "scope", "", "since reason owner", "hold"),
+        _table("spent", "owner", "hour", "last tokens cost"),
+    )
+)
 
 # What a copy takes over of the table meta, where it is there.
 META = ("secret", "vault", "vault ledger", "encrypted")

@@ -13,7 +13,7 @@ import apsw
 from novelo.errors import InvalidSpec, StorageCorrupt
 from novelo.stores.lexemes import lexemes
 from novelo.stores.raw.base import HEADS, KEYS, NOTE, Head, Row, head_of
-from novelo.stores.raw.columns import META, WHOLE, Table
+from novelo.stores.raw.columns import META, Table
 from novelo.stores.sqlite import files
 from novelo.stores.sqlite.database import Database, translated
 from novelo.stores.sqlite.index import POSITIONS
@@ -25,10 +25,6 @@ CHUNKS = """
 SELECT c.collection, c.number, c.source, c.place, c.body, coalesce(w.heads, ''), coalesce(w.words, ''), c.seal
 FROM chunks c INDEXED BY chunks_by_collection LEFT JOIN chunk_words w ON w.rowid = c.number
 WHERE c.collection > ? AND c.collection <= ? ORDER BY c.collection, c.number
-"""
-ERASURES = """
-SELECT thread, row_number() OVER (PARTITION BY thread ORDER BY number), erased, rows, number FROM erasures
-ORDER BY thread, number
 """
 FOUND = """
 SELECT rowid - ?1, words, rowid, 0 FROM search WHERE rowid >= ?1 AND rowid < ?2
@@ -61,7 +57,7 @@ class SQLiteRows:
             if table.name == "search":
                 yield from self._found(after, upto)
                 return
-            special = {"chunks": CHUNKS, "erasures": ERASURES}.get(table.name)
+            special = CHUNKS if table.name == "chunks" else None
             rows = self.session.execute(special or _select(table), (after, upto) if table.ranged else ())
             if table.seal is None:
                 yield from rows
@@ -81,10 +77,10 @@ class SQLiteRows:
                 yield (key, *row)
 
     def same(self, table: Table, row: Row) -> Row:
-        """A row as it is compared: of the search index its different words, and no number that is ours alone."""
+        """A row as it is compared: of the search index its different words."""
         if table.name == "search":
             return row[0], row[1], sorted(lexemes(row[2]))
-        return row[:4] if table.name == "erasures" else row
+        return row
 
     def whole(self, table: Table, row: Row) -> Row:
         """A row as any engine can store it."""
@@ -113,7 +109,7 @@ class SQLiteTarget(SQLiteRows):
             self._writer.execute("BEGIN IMMEDIATE")
             try:
                 if facts["secret"] != self.facts()["secret"]:
-                    for table in ("threads", "collections", *(one.name for one in WHOLE)):
+                    for table in ("threads", "collections", "audit"):
                         if count := self.count(table):
                             raise InvalidSpec(
                                 f"{self.place} holds other data ({count} rows of {table}, with another secret): "
@@ -149,9 +145,6 @@ class SQLiteTarget(SQLiteRows):
                 for row in rows:
                     self._writer.run("unindex_waiting" if row[4] else "unindex", (row[3],))
                 return
-            if table.name == "erasures":
-                self._writer.executemany("DELETE FROM erasures WHERE number = ?", [(row[4],) for row in rows])
-                return
             if table.name == "chunks":
                 self._writer.executemany("DELETE FROM chunk_words WHERE rowid = ?", [(row[1],) for row in rows])
             where = " AND ".join(f"{name} = ?" for name in table.columns[: table.lead])
@@ -163,10 +156,6 @@ class SQLiteTarget(SQLiteRows):
         with _ours():
             if table.name == "search":
                 self._index(rows)
-                return
-            if table.name == "erasures":
-                values = [(row[0], *row[2:4]) for row in rows]
-                self._writer.executemany("INSERT INTO erasures (thread, erased, rows) VALUES (?, ?, ?)", values)
                 return
             made = rows if table.seal is None else [(*row, table.sealed(row)) for row in rows]
             if table.name == "chunks":
