@@ -23,7 +23,7 @@ from novelo.stores.postgres.migrations import current
 from novelo.stores.postgres.session import adapt
 from novelo.stores.postgres.texts import in_schema, quoted
 from novelo.stores.raw.base import HEADS, KEYS, NOTE, Head, Row, head_of
-from novelo.stores.raw.columns import META, WHOLE, Table
+from novelo.stores.raw.columns import META, Table
 from novelo.stores.search import indexed_words
 
 # Rows that come at once; one by one each costs as much as all else that is done with it.
@@ -87,7 +87,7 @@ class PostgresRows:
         return self._run(special or _select(table), (after, upto) if table.ranged else ())
 
     def same(self, table: Table, row: Row) -> Row:
-        """A row as it is compared: of the search index its different words, and no number that is ours alone."""
+        """A row as it is compared: of the search index its different words."""
         if table.name == "search":
             return row[0], row[1], sorted(row[2])
         return row
@@ -143,7 +143,7 @@ class PostgresTarget(PostgresRows):
         """Take over a secret, if nothing is here yet, and the other facts; note that a copy has begun."""
         with self._ours(), self._writer.transaction():
             if facts["secret"] != self.facts()["secret"]:
-                for table in ("threads", "collections", *(one.name for one in WHOLE)):
+                for table in ("threads", "collections", "audit"):
                     if count := self.count(table):
                         raise InvalidSpec(
                             f"{self.place} holds other data ({count} rows of {table}, with another secret): "

@@ -13,7 +13,7 @@ import apsw
 from novelo.errors import InvalidSpec, StorageCorrupt
 from novelo.stores.lexemes import lexemes
 from novelo.stores.raw.base import HEADS, KEYS, NOTE, Head, Row, head_of
-from novelo.stores.raw.columns import META, WHOLE, Table
+from novelo.stores.raw.columns import META, Table
 from novelo.stores.sqlite import files
 from novelo.stores.sqlite.database import Database, translated
 from novelo.stores.sqlite.index import POSITIONS
@@ -77,7 +77,7 @@ class SQLiteRows:
                 yield (key, *row)
 
     def same(self, table: Table, row: Row) -> Row:
-        """A row as it is compared: of the search index its different words, and no number that is ours alone."""
+        """A row as it is compared: of the search index its different words."""
         if table.name == "search":
             return row[0], row[1], sorted(lexemes(row[2]))
         return row
@@ -109,7 +109,7 @@ class SQLiteTarget(SQLiteRows):
             self._writer.execute("BEGIN IMMEDIATE")
             try:
                 if facts["secret"] != self.facts()["secret"]:
-                    for table in ("threads", "collections", *(one.name for one in WHOLE)):
+                    for table in ("threads", "collections", "audit"):
                         if count := self.count(table):
                             raise InvalidSpec(
                                 f"{self.place} holds other data ({count} rows of {table}, with another secret): "
