@@ -435,10 +435,6 @@ class EncryptedDatabase(GuardedDatabase):
         self.shredded: set[bytes] = set()  # whose key was destroyed, until a receipt tells of it
         self._secret = keyring.secret(inner.secret)
 
-    def stored(self, owner: str) -> str:
-        """An owner as the database has it: a keyed hash."""
-        return self.keyring.owner(owner)
-
     @property
     def secret(self) -> bytes:
         """What threads' keys are made with: the database alone does not tell."""

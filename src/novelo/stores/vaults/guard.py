@@ -79,16 +79,6 @@ class GuardedDatabase:
         made: Index = self.inner.index(secret, on)
         return made
 
-    def of(self, owner: str, word: str) -> GuardedDatabase:
-        """The same, which tells the server in each transaction whose rows are meant."""
-        made: GuardedDatabase = object.__new__(type(self))
-        made.__dict__.update(self.__dict__, inner=self.inner.of(self.stored(owner), word))
-        return made
-
-    def stored(self, owner: str) -> str:
-        """An owner as the database has it."""
-        return owner
-
     def mark(self, seal: bytes) -> bytes:
         """What the ledger says of an entry that was masked: a hash that tells nothing of the text."""
         return blake2b(seal, key=self.inner.secret, digest_size=8).digest()
