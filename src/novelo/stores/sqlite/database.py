@@ -232,7 +232,7 @@ class Database:
             raise
 
     def _give_back(self, connection: Session) -> None:
-        # Rows that somebody still holds keep the snapshot they were read in: who got the connection next could not write.
+        # Rows that somebody still holds keep the snapshot they were read in: who came next could not write.
         stuck = bool(self.path) and connection.txn_state() != apsw.SQLITE_TXN_NONE
         with self._lock:
             if not self._closed and not stuck:

@@ -24,8 +24,8 @@ PLACES = {
 }  # fmt: skip
 
 
-# Which the shared code reads later than it asks, or not at all: a statement that has rows left keeps its snapshot, and a
-# connection with an old one can neither write nor let the log be emptied.
+# Which the shared code reads later than it asks, or not at all: a statement that has rows left keeps its snapshot, and
+# a connection with an old one can neither write nor let the log be emptied.
 AT_ONCE = frozenset(("thread", "turn_by_key", "append", "close_turn"))
 
 
