@@ -275,3 +275,14 @@ def test_a_page_of_the_audit_has_a_size(memory, limit):
     """What is no number of acts is refused, and not taken for a damaged database, or for all of it."""
     with pytest.raises(InvalidSpec):
         memory.audit(limit)
+
+
+@pytest.mark.parametrize("own", [True, 0, 1.5, "yesterday"])
+def test_an_applications_own_word_is_no_moment_of_closing(memory, clock, own):
+    """Where `closed` in the metadata is no moment in the thread's life, it was closed when it was used last."""
+    thread = said(memory, "t")
+    thread.close()
+    thread.metadata = {"closed": own}
+    assert not memory.purge(dry_run=True, retention="closed:90d").threads
+    clock(91)
+    assert memory.purge(dry_run=True, retention="closed:90d").threads == 1
