@@ -42,6 +42,8 @@ class Privacy(Accounts):
         """Take over what `novelo.open` was told."""
         if backup_days is not None and (not isinstance(backup_days, (int, float)) or not 0 <= backup_days < 100_000):
             raise InvalidSpec(f"backup_days={backup_days!r}: expected how many days backups are kept")
+        if not isinstance(actor, str):
+            raise InvalidSpec(f"actor: expected a text such as 'privacy-bot', not {type(actor).__name__}")
         self.retention, self.backup_days, self.actor = retention_of(retention), backup_days, actor
         self._caches = []
 
@@ -71,8 +73,9 @@ class Privacy(Accounts):
         rules = self.retention if retention is None else retention_of(retention)
         if retention is not None and not rules:
             raise InvalidSpec("purge: no rule of retention: give one, such as retention='idle:90d'")
-        if batch < 1:
-            raise InvalidSpec(f"batch={batch}: expected at least one thread")
+        if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
+            raise InvalidSpec(f"batch={batch!r}: expected at least one thread")
+        checked_vacuum(vacuum)
         started = time.monotonic()
         memory = cast("Memory", self)
         found = purge(memory, rules, time.time(), dry_run=dry_run, batch=batch, progress=progress)
@@ -105,7 +108,7 @@ class Privacy(Accounts):
             ThreadHeld: the owner is held; nothing was removed.
             StorageCorrupt: some cannot be read any more, and stay; all others are erased.
         """
-        note, now = self.note(reason), time.time()
+        note, now = self.note(reason, vacuum), time.time()
         hold = next(iter(self.store.holds([self.store.owner_key(owner)])), None)
         if hold is not None:
             raise ThreadHeld(
@@ -150,8 +153,15 @@ class Privacy(Accounts):
             out.append(receipt)
         return bool(receipt.number)
 
-    def note(self, why: str = "") -> Note:
-        """Who acts here, and why, for the audit."""
+    def note(self, why: str = "", vacuum: bool | str = False) -> Note:
+        """Who acts here, and why, for the audit; made before anything goes, so that a wrong option removes nothing.
+
+        Raises:
+            InvalidSpec: the reason is no text, or `vacuum` is none of its values.
+        """
+        if not isinstance(why, str):
+            raise InvalidSpec(f"reason: expected a text, not {type(why).__name__}")
+        checked_vacuum(vacuum)
         return Note(self.actor, why)
 
     def forget(self, key: bytes) -> None:
@@ -179,8 +189,6 @@ class Privacy(Accounts):
         Args:
             scrubbed: the store has scrubbed already, with the outcome that stands in them.
         """
-        if vacuum not in VACUUM:
-            raise InvalidSpec(f"vacuum={vacuum!r}: expected False, True or 'full'")
         gone = any(one.number or any(one.rows.values()) for one in receipts)
         if not gone and not any(one.pending for one in receipts) and not vacuum:
             return list(receipts)
@@ -233,11 +241,26 @@ class Privacy(Accounts):
         """What was removed, held and released, the newest first; no row names a person or holds a text.
 
         Args:
+            limit: how many at most; 0 is none.
             before: only acts below this number: the last one of the page before.
             scope: only of this key: `thread.key`, or `memory.store.owner_key(owner)`.
+        Raises:
+            InvalidSpec: the limit is no such number.
         """
+        if isinstance(limit, bool) or not isinstance(limit, int) or not 0 <= limit < 1 << 31:
+            raise InvalidSpec(f"limit={limit!r}: expected a number of acts")
         return self.store.audit(limit, before, scope)
 
     def audit_check(self) -> tuple[int, list[int]]:
         """How many acts there are, and the numbers of those that were altered, or taken out, since."""
         return self.store.audit_check()
+
+
+def checked_vacuum(vacuum: bool | str) -> None:
+    """Whether something says how to vacuum; asked before anything is removed.
+
+    Raises:
+        InvalidSpec: it does not.
+    """
+    if vacuum not in VACUUM:
+        raise InvalidSpec(f"vacuum={vacuum!r}: expected False, True or 'full'")

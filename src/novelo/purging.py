@@ -80,7 +80,9 @@ def facts_of(standing: Standing, now: float) -> Facts:
     """A thread as rules see it."""
     row = standing.row
     moment = row.metadata.get("closed")
-    closed = float(moment) if isinstance(moment, (int, float)) else row.updated
+    closed = float(moment) if isinstance(moment, (int, float)) else 0.0
+    if closed < row.created:  # no such moment: the application's own, such as `True`
+        closed = row.updated
     return Facts(
         row.owner, row.thread_id, row.tags, row.created, row.updated,
         closed=closed if row.status == "closed" else None,

@@ -97,7 +97,7 @@ class Removal:
     ) -> Changed:
         memory = self.memory
         put = None if mask is None else mask.text
-        done = memory.store.rewrite(self._row(), bodies, time.time(), note=memory.note(reason), mask=put)
+        done = memory.store.rewrite(self._row(), bodies, time.time(), note=memory.note(reason, vacuum), mask=put)
         memory.forget(self.key)
         return Changed(done, memory.finished(done.receipt, vacuum))
 
@@ -121,7 +121,7 @@ class Removal:
         if forks not in ("erase", "keep"):
             raise InvalidSpec(f"forks={forks!r}: expected 'erase' or 'keep'")
         memory = self.memory
-        receipt = memory.store.erase(self.key, time.time(), forks=forks, note=memory.note(reason))
+        receipt = memory.store.erase(self.key, time.time(), forks=forks, note=memory.note(reason, vacuum))
         memory.forget(self.key)
         return memory.finished(receipt, vacuum, scrubbed=True)
 

@@ -104,6 +104,13 @@ class Retention:
     def __post_init__(self) -> None:
         if self.keep not in KEEP:
             raise InvalidSpec(f"keep={self.keep!r}: expected {' or '.join(KEEP)}")
+        for name in (
+            "owner",
+            "tag",
+            "thread",
+        ):  # another kind of value would never take anything
+            if not isinstance(getattr(self, name), str | None):
+                raise InvalidSpec(f"{name} of a rule of retention: expected a text, or None for any")
         times = [duration(getattr(self, name)) for name in _TIMES.values() if getattr(self, name) is not None]
         if not times:
             raise InvalidSpec("a rule of retention without a time: give max_idle, max_age or closed, such as '90d'")
@@ -183,7 +190,7 @@ def retention_of(given: Any) -> tuple[Retention, ...]:
     """
     if given is None:
         return ()
-    several = [given] if isinstance(given, (str, Retention)) else list(given)
+    several = list(given) if isinstance(given, Iterable) and not isinstance(given, (str, bytes)) else [given]
     return tuple(one if isinstance(one, Retention) else _rule(one) for one in several)
 
 

@@ -370,6 +370,43 @@ def test_a_plain_database_does_not_become_encrypted(place):
         place.open()
 
 
+def test_a_program_that_knew_no_vault_goes_past_none(place):
+    """Who had opened the database before it got a vault removes nothing unnoted, and stores nothing in clear."""
+    with (
+        novelo.open(place.url, worker="off") as before,
+        novelo.open(place.url, vault=place.vault, worker="off") as memory,
+    ):
+        memory.thread("t").append("said")
+        for remove in (
+            lambda: before.thread("t").erase(),
+            lambda: before.thread("t").delete([0]),
+            lambda: before.erase_owner(""),
+            lambda: before.purge(retention="idle:0s"),
+        ):
+            with pytest.raises(InvalidSpec, match="with a vault since"):
+                remove()
+        assert memory.thread("t").messages()[0].text == "said" and not memory.store.database.vault.last()
+        before.thread("u").append("nothing is encrypted here, so that this may be stored")
+        memory.thread("t").erase()
+        memory.thread("u").erase()
+
+
+def test_a_program_that_knew_no_encryption_stores_nothing_in_clear(place):
+    """Who had opened the empty database before it was encrypted makes no thread in it any more."""
+    with novelo.open(place.url, worker="off") as before, place.open() as memory:
+        memory.thread("t").append("hidden")
+        for store in (
+            lambda: before.thread("p").append("clear"),
+            lambda: before.thread("p").turn("clear").__enter__(),
+            lambda: setattr(before.thread("p"), "title", "clear"),
+            lambda: before.documents("d", embedder=None).add(["clear"]),
+        ):
+            with pytest.raises(InvalidSpec, match="is encrypted since"):
+                store()
+        assert [row.thread_id for row in memory.threads()] == ["t"]
+        assert place.ask("SELECT count(*) FROM threads")[0][0] == 1
+
+
 def test_a_crash_between_note_and_commit_completes_the_erasure(place):
     """What somebody asked to be erased, and nobody was told the end of, is erased when the memory is opened again."""
     with place.open() as memory:

@@ -245,3 +245,44 @@ def test_the_same_awaited(tmp_path):
             assert (await memory.erase_owner("ana")).threads == 1
 
     anyio.run(main)
+
+
+@pytest.mark.parametrize(
+    "remove",
+    [
+        lambda memory, thread: thread.erase(vacuum="fast"),
+        lambda memory, thread: thread.erase(reason=5),
+        lambda memory, thread: thread.delete([0], vacuum="fast"),
+        lambda memory, thread: thread.redact("hello", vacuum="fast"),
+        lambda memory, thread: memory.erase_owner("", vacuum="fast"),
+        lambda memory, thread: memory.erase_owner("", reason=None),
+        lambda memory, thread: memory.purge(retention="idle:0s", vacuum="fast"),
+        lambda memory, thread: memory.purge(retention="idle:0s", batch=1.5),
+        lambda memory, thread: memory.purge(retention=0),
+    ],
+)
+def test_a_wrong_option_is_told_before_anything_goes(memory, remove):
+    """An option that means nothing is refused while everything is still there, and no act stands in the audit."""
+    thread = said(memory, "t")
+    with pytest.raises(InvalidSpec):
+        remove(memory, thread)
+    assert [stored.message.content for stored in thread.messages()] == ["hello", "re hello"]
+    assert memory.audit() == []
+
+
+@pytest.mark.parametrize("limit", [-1, "5", 10**30, True])
+def test_a_page_of_the_audit_has_a_size(memory, limit):
+    """What is no number of acts is refused, and not taken for a damaged database, or for all of it."""
+    with pytest.raises(InvalidSpec):
+        memory.audit(limit)
+
+
+@pytest.mark.parametrize("own", [True, 0, 1.5, "yesterday"])
+def test_an_applications_own_word_is_no_moment_of_closing(memory, clock, own):
+    """Where `closed` in the metadata is no moment in the thread's life, it was closed when it was used last."""
+    thread = said(memory, "t")
+    thread.close()
+    thread.metadata = {"closed": own}
+    assert not memory.purge(dry_run=True, retention="closed:90d").threads
+    clock(91)
+    assert memory.purge(dry_run=True, retention="closed:90d").threads == 1

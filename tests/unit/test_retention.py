@@ -102,3 +102,10 @@ def test_no_rules(text):
     """A rule without a time, an unknown word, a word twice."""
     with pytest.raises(InvalidSpec):
         retention_of([text])
+
+
+@pytest.mark.parametrize("wrong", [{"owner": 5}, {"tag": ["x"]}, {"thread": b"t"}])
+def test_a_condition_that_no_thread_can_meet_is_refused(wrong):
+    """A rule that would never take anything does not pass for one that has nothing to take."""
+    with pytest.raises(InvalidSpec):
+        Retention(max_idle="1d", **wrong)

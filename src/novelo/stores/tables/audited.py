@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from novelo.errors import StorageCorrupt, ThreadHeld, UnknownEntry
+from novelo.errors import InvalidSpec, StorageCorrupt, ThreadHeld, UnknownEntry
 from novelo.stores.base import AuditRow, Hold, Note, ThreadRow
 from novelo.stores.privacy import NOBODY, Gone, Hook
 from novelo.stores.rules import audit_key, by_hours, chained, checked_reason, dollars, owner_key, plain, storable
@@ -23,13 +23,43 @@ PAGE = 1000
 def act(
     db: Connection, secret: bytes, now: float, note: Note, action: str, scope: bytes, counts: Mapping[str, int]
 ) -> int:
-    """One more row of the audit, the last thing of a transaction: all who write one wait for each other."""
+    """One more row of the audit, the last thing of a transaction: all who write one wait for each other.
+
+    Raises:
+        InvalidSpec: the database got a vault since it was opened without one, which must know of what is removed.
+    """
+    unguarded(db, "vault")
     number = int(next(iter(db.run("next_act")))[0])
     last = next(iter(db.run("last_chain", (number - 1,))), (b"",))[0]
     told = msgspec.json.encode({name: n for name, n in sorted(counts.items()) if n}).decode()
     row = (number, float(now), plain(note.who), action, scope, told, plain(note.why))
     db.run("act", (*row, chained(audit_key(secret), last, row)))
     return number
+
+
+def guarded(db: Connection) -> bool:
+    """Whether a connection is one of a database that was opened with its vault."""
+    return bool(getattr(db, "guarded", False))
+
+
+def unguarded(db: Connection, fact: str, rows: Iterable[Any] | None = None) -> None:
+    """See that what goes past a vault may do so: a database that has one is opened with it ever after.
+
+    A process that had opened the database before it got one is told here.
+
+    Args:
+        fact: "vault" where something is removed, "encrypted" where something new is stored in clear.
+        rows: of the statement `vault_facts`, if it was run already.
+    Raises:
+        InvalidSpec: it has one.
+    """
+    if guarded(db):
+        return
+    if any(name == fact for name, _ in (db.run("vault_facts") if rows is None else rows)):
+        raise InvalidSpec(f"the database is {GOT[fact]} since this program opened it: nothing was done; open it anew")
+
+
+GOT = {"vault": "kept with a vault", "encrypted": "encrypted"}
 
 
 class Audited(Recalled):

@@ -34,7 +34,7 @@ from novelo.stores.documents import (
 from novelo.stores.privacy import NOBODY, Gone, Hook, Note
 from novelo.stores.ranking import Ranking, count_words
 from novelo.stores.rules import owner_key, storable, thread_key
-from novelo.stores.tables.audited import act
+from novelo.stores.tables.audited import act, unguarded
 from novelo.stores.tables.connection import Connection, Database
 from novelo.stores.tables.rows import whole
 
@@ -111,6 +111,7 @@ class TableDocuments:
                 last = next(iter(db.run("audit", (1 << 60, key, 1))), None)
                 if since is not None and last is not None and last[1] >= since:
                     raise ThreadErased(ERASED)
+                unguarded(db, "encrypted")
                 found = _new(db, key, names, now)
             for one in sources:
                 there = next(iter(db.run("source", (key, one.source.source))), None)

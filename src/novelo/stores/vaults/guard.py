@@ -19,6 +19,8 @@ CREATED = 24  # where a thread's row says when it was made
 class GuardedConnection:
     """A connection that was lent out; what erases on it is remembered until the transaction ends."""
 
+    guarded = True
+
     def __init__(self, inner: Any, guard: GuardedDatabase) -> None:
         self._inner, self._guard = inner, guard
         self.notes: list[Erased] = []

@@ -59,14 +59,17 @@ def matched(database: Any, facts: Facts, vault: Vault, encrypt: bool) -> None:
             f"the vault {vault.name} is older than the database (note {vault.last()} of {facts.seen}): "
             "restore its newest copy, or erasures would come back"
         )
-    if encrypt:
+    if facts.encrypted:
         vault.settle("encrypted", b"1")
     if facts.vault is None or (encrypt and not facts.encrypted):
         if database.read_only:
             raise StorageReadOnly("the database has no vault yet, and cannot be written: its folder is read-only")
         with database.writing() as db:
+            if encrypt and not facts.encrypted and next(iter(db.run("any_thread")), None) is not None:
+                raise InvalidSpec("a program stored a thread in plain text meanwhile: end it, and begin anew")
             db.run("keep_vault_fact", ("vault", vault.id))
             if encrypt:
+                vault.settle("encrypted", b"1")
                 db.run("keep_vault_fact", ("encrypted", b"1"))
 
 
