@@ -188,6 +188,11 @@ class Database:
         ]
         return made
 
+    @property
+    def of_one_owner(self) -> bool:
+        """Whether its transactions name an owner to the server."""
+        return bool(self._whose)
+
     def index(self, secret: bytes, on: bool) -> Index:
         """The search index."""
         return Index(secret, on)

@@ -15,8 +15,10 @@ from collections.abc import Callable
 from functools import cached_property, wraps
 from typing import Any, TypeVar
 
+from novelo.stores.base import Cut, Found, Standing
 from novelo.stores.postgres.database import Database
 from novelo.stores.postgres.faults import Conflict, Lost
+from novelo.stores.postgres.raw import sees_all
 from novelo.stores.tables.checkpoints import TableCheckpoints
 from novelo.stores.tables.documents import TableDocuments
 from novelo.stores.tables.store import TableStore
@@ -82,6 +84,13 @@ class PostgresStore(TableStore):
         made.__dict__.pop("documents", None)
         made.database = self.database.of(owner, self.index.owner_word(owner))
         return made
+
+    def standing(self, cut: Cut, after: bytes, limit: int) -> Found[Standing]:
+        """Threads that rules may take; a user who sees no rows is told so, since nothing would ever be taken."""
+        if not after and not self.database.of_one_owner:
+            with self.database._ours(), self.database._connected() as connection:
+                sees_all(connection, self.database.settings)
+        return super().standing(cut, after, limit)
 
     @cached_property
     def documents(self) -> PostgresDocuments:
