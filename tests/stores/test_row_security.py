@@ -149,7 +149,7 @@ def test_a_whole_memory_under_the_policies_sees_nothing(server):
 
 
 def test_retention_is_refused_where_rows_are_hidden(server):
-    """A user whom the policies keep rows from is told that retention would take nothing; one with BYPASSRLS works."""
+    """A user who sees no rows is told that retention and erasure would take nothing; one with BYPASSRLS works."""
     with psycopg.connect(server.address(), autocommit=True) as connection:
         connection.execute("CREATE ROLE worker LOGIN")
     administering.run(f"{server.address()}?schema={SCHEMA}", administering.grants(SCHEMA, "worker"))
@@ -159,6 +159,11 @@ def test_retention_is_refused_where_rows_are_hidden(server):
             pytest.raises(StorageUnavailable, match=r"or none.*BYPASSRLS"),
         ):
             memory.purge(dry_run=True, retention="idle:0s")
+        with (
+            novelo.open(f"{server.address(user)}?schema={SCHEMA}", worker="off") as memory,
+            pytest.raises(StorageUnavailable, match=r"or none.*BYPASSRLS"),
+        ):
+            memory.erase_owner("bob")
     with psycopg.connect(server.address(), autocommit=True) as connection:
         connection.execute("ALTER ROLE worker BYPASSRLS")
     with novelo.open(f"{server.address('worker')}?schema={SCHEMA}", worker="off") as memory:
