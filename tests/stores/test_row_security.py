@@ -170,6 +170,17 @@ def test_retention_is_refused_where_rows_are_hidden(server):
         assert memory.purge(dry_run=True, retention="idle:0s").threads > 2
 
 
+def test_only_the_owner_mends_the_tables(server):
+    """A user who may not VACUUM is told so by `mend`, as by an erasure; the tables' owner may."""
+    with (
+        novelo.open(f"{server.address('app')}?schema={SCHEMA}", worker="off") as memory,
+        pytest.raises(StorageUnavailable, match="may not VACUUM"),
+    ):
+        memory.mend("vacuum")
+    with novelo.open(f"{server.address()}?schema={SCHEMA}", worker="off") as memory:
+        assert memory.mend("vacuum") > 10
+
+
 def test_two_users_under_the_policies(server):
     """The policies of a second user leave those of the first one as they are."""
     with psycopg.connect(server.address(), autocommit=True) as connection:

@@ -135,11 +135,10 @@ def statements() -> dict[str, str]:
 def mend(database: Database, what: str) -> int:
     """Mend the schema's part of something (indexes, vacuum); how many things were done."""
     settings = database.settings
+    if what == "vacuum":
+        database.vacuumed("VACUUM (ANALYZE)", TABLES)
+        return len(TABLES)
     with database._ours(), database._connected() as connection:
-        if what == "vacuum":
-            for name in TABLES:
-                connection.execute(f'VACUUM (ANALYZE) "{settings.schema}"."{name}"')
-            return len(TABLES)
         query = "SELECT indexname FROM pg_indexes WHERE schemaname = %s"
         there = {row[0] for row in connection.execute(query, (settings.schema,))}
         wanted = [text for name, text in statements().items() if name not in there]
