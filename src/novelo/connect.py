@@ -89,7 +89,10 @@ def checkpoints(store: Store) -> CheckpointStore:
     from novelo.stores.tables.store import TableStore
 
     if isinstance(store, OwnedStore):
-        raise InvalidSpec("checkpoints are of a memory for all owners: name the owner in `configurable`")
+        raise InvalidSpec(
+            "checkpoints are of a memory for all owners: name the owner in `configurable`; "
+            "on PostgreSQL connect as a user whom row-level security does not hold"
+        )
     if not isinstance(store, TableStore):
         raise InvalidSpec(f"a {type(store).__name__} keeps no checkpoints: open sqlite:///file.db, or postgresql://...")
     if type(store).__module__.startswith("novelo.stores.postgres"):

@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from novelo.errors import NoveloError, StorageCorrupt
+from novelo.errors import NoveloError, StorageCorrupt, StorageUnavailable
 from novelo.receipts import Purged
 from novelo.retention import Due, Facts, Retention, due, reaches
 from novelo.stores.base import Cut, Note, Standing, ThreadRow
@@ -196,7 +196,8 @@ class Sweeper:
                 memory.sweep(self._pause_s, self._go_on)
             except NoveloError as error:
                 if not self._stop.is_set():
-                    log.warning("a sweep of retention ended with %s; the next one goes on", type(error).__name__)
+                    why = str(error) if isinstance(error, StorageUnavailable) else type(error).__name__
+                    log.warning("a sweep of retention ended (%s); the next one goes on", why)
             except Stopped:
                 return
             del memory

@@ -33,7 +33,7 @@ def test_a_chat_is_kept_and_shown(run):
     assert first.returncode == 0, first.stderr
     second = run("chat", "-c", "--lang", "pt", given="Qual é o meu nome?\n/context\n/usage\n/nada\n")
     assert "Ana" in second.stdout
-    assert "4 of 4 messages" in second.stdout
+    assert "4 de 4 mensagens" in second.stdout
     assert "/nada" in second.stderr
     (row,) = json.loads(run("threads", "--json").stdout)
     assert (row["thread_id"], row["messages"]) == ("t1", 4)

@@ -8,7 +8,7 @@ import pytest
 
 import novelo
 from fix_postgres import Pooler, started
-from novelo.errors import StorageUnavailable
+from novelo.errors import InvalidSpec, StorageUnavailable
 
 psycopg = pytest.importorskip("psycopg")
 pytest.importorskip("psycopg_pool")
@@ -146,3 +146,58 @@ def test_a_whole_memory_under_the_policies_sees_nothing(server):
         assert memory.threads() == [] and memory.thread("t0", "ana").messages() == []
         with pytest.raises(StorageUnavailable, match="may not do that"):
             memory.thread("t0", "ana").append("x")
+
+
+def test_retention_is_refused_where_rows_are_hidden(server):
+    """A user who sees no rows is told that retention and erasure would take nothing; one with BYPASSRLS works."""
+    with psycopg.connect(server.address(), autocommit=True) as connection:
+        connection.execute("CREATE ROLE worker LOGIN")
+    administering.run(f"{server.address()}?schema={SCHEMA}", administering.grants(SCHEMA, "worker"))
+    for user in ("app", "worker"):
+        with (
+            novelo.open(f"{server.address(user)}?schema={SCHEMA}", worker="off") as memory,
+            pytest.raises(StorageUnavailable, match=r"or none.*BYPASSRLS"),
+        ):
+            memory.purge(dry_run=True, retention="idle:0s")
+        with (
+            novelo.open(f"{server.address(user)}?schema={SCHEMA}", worker="off") as memory,
+            pytest.raises(StorageUnavailable, match=r"or none.*BYPASSRLS"),
+        ):
+            memory.erase_owner("bob")
+    with psycopg.connect(server.address(), autocommit=True) as connection:
+        connection.execute("ALTER ROLE worker BYPASSRLS")
+    with novelo.open(f"{server.address('worker')}?schema={SCHEMA}", worker="off") as memory:
+        assert memory.purge(dry_run=True, retention="idle:0s").threads > 2
+
+
+def test_only_the_owner_mends_the_tables(server):
+    """A user who may not VACUUM is told so by `mend`, as by an erasure; the tables' owner may."""
+    with (
+        novelo.open(f"{server.address('app')}?schema={SCHEMA}", worker="off") as memory,
+        pytest.raises(StorageUnavailable, match="may not VACUUM"),
+    ):
+        memory.mend("vacuum")
+    with novelo.open(f"{server.address()}?schema={SCHEMA}", worker="off") as memory:
+        assert memory.mend("vacuum") > 10
+
+
+def test_two_users_under_the_policies(server):
+    """The policies of a second user leave those of the first one as they are."""
+    with psycopg.connect(server.address(), autocommit=True) as connection:
+        connection.execute("CREATE ROLE app2 LOGIN")
+    url = f"{server.address()}?schema={SCHEMA}"
+    administering.run(url, [*administering.grants(SCHEMA, "app2"), *administering.row_security(SCHEMA, "app2")])
+    for user in ("app", "app2"):
+        with novelo.open(f"{server.address(user)}?schema={SCHEMA}", owner="ana") as memory:
+            assert memory.thread("t1").messages() and memory.threads()
+
+
+def test_what_cannot_be_run_says_what_to_do(server):
+    """No such role, no Citus, a table with rows: each is told with what helps."""
+    url = f"{server.address()}?schema={SCHEMA}"
+    with pytest.raises(InvalidSpec, match=r"no such role.*CREATE ROLE"):
+        administering.run(url, administering.grants(SCHEMA, "nobody_of_this_name"))
+    with pytest.raises(InvalidSpec, match=r"no Citus.*novelo partition"):
+        administering.run(url, administering.distribution(SCHEMA), spread=True)
+    with pytest.raises(InvalidSpec, match=r"threads has rows.*before the first thread"):
+        administering.run(url, administering.partitions(SCHEMA, 4))

@@ -20,7 +20,7 @@ def distribute(
 ) -> None:
     """Spread the tables over the machines of a Citus cluster, by thread: print the statements, or run them.
 
-    Example: novelo distribute -d postgresql://app@coordinator/chat --shards 64 --run
+    Example: novelo distribute -d postgresql://admin@coordinator/chat --shards 64 --run
     """
     from novelo.stores.postgres import administering
 
@@ -35,7 +35,7 @@ def partition(
 ) -> None:
     """Split the tables of one server by the hash of their thread: print the statements, or run them. No rows yet.
 
-    Example: novelo partition -d postgresql://app@db/chat --parts 16 --run
+    Example: novelo partition -d postgresql://admin@db/chat --parts 16 --run
     """
     from novelo.stores.postgres import administering
 

@@ -97,7 +97,8 @@ class NoveloSaver(Awaited):
         """A saver on a database of its own: a context manager, sync and async, or an object with `close()`.
 
         Args:
-            conn_string: "sqlite:///chat.db", "sqlite:////var/lib/chat.db", "sqlite://" (in memory).
+            conn_string: "sqlite:///chat.db", "sqlite:////var/lib/chat.db", "sqlite://" (in memory), "postgresql://...".
+                Its memory has no worker and no retention: for those, give `NoveloSaver` a memory of your own.
             options: see `NoveloSaver`.
         """
         memory = open_memory(conn_string, worker="off")

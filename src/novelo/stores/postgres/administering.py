@@ -106,6 +106,7 @@ def row_security(schema: str, role: str) -> list[tuple[str, str]]:
     of anybody. The search index is found by an owner's word of its own, so that a search can still use it.
     """
     schema, role = checked_schema(schema), _role(role)
+    policy = f'"novelo_owner_{role[1:-1]}"'  # of each role its own: a second one leaves the first one's alone
     mine = f"current_setting('{OWNER}', true)"
     word = f"coalesce(quote_literal(nullif(current_setting('{OWNER_WORD}', true), ''))::tsquery, ''::tsquery)"
     out = []
@@ -125,8 +126,8 @@ def row_security(schema: str, role: str) -> list[tuple[str, str]]:
             test = f'EXISTS (SELECT 1 FROM "{schema}".{whose} AS whose WHERE whose.{key} = {table}.{key})'  # noqa: S608  names of ours
         lines = [
             f"ALTER TABLE {place} ENABLE ROW LEVEL SECURITY",
-            f"DROP POLICY IF EXISTS novelo_owner ON {place}",
-            f"CREATE POLICY novelo_owner ON {place} TO {role} USING ({test}) WITH CHECK ({test})",
+            f"DROP POLICY IF EXISTS {policy} ON {place}",
+            f"CREATE POLICY {policy} ON {place} TO {role} USING ({test}) WITH CHECK ({test})",
         ]
         out.append((table, ";\n".join(lines)))
     return out
@@ -138,6 +139,7 @@ def run(url: str, statements: Iterable[tuple[str, str]], *, spread: bool = False
     Args:
         spread: they spread tables over a cluster; those that are spread already are passed over.
     Raises:
+        InvalidSpec: there is no such role, no Citus, or a table to split has rows.
         StorageUnavailable: the server, or the user's rights, do not let us.
     """
     settings = Settings(url)
@@ -149,12 +151,19 @@ def run(url: str, statements: Iterable[tuple[str, str]], *, spread: bool = False
                 if table not in there:
                     connection.execute(text.encode())
                     done.append(table)
+    except psycopg.errors.UndefinedObject as error:
+        raise InvalidSpec(f"there is no such role at {settings.place}: CREATE ROLE ... LOGIN makes it") from error
+    except psycopg.errors.RaiseException as error:
+        text = error.diag.message_primary or "a table has rows"
+        raise InvalidSpec(f"{text}: tables are split before the first thread, on a fresh schema") from error
     except psycopg.Error as error:
         raise translated(error, settings, None, False) from error
     return done
 
 
 def _spread(connection: psycopg.Connection[object], schema: str) -> set[str]:
+    if connection.execute("SELECT 1 FROM pg_catalog.pg_extension WHERE extname = 'citus'").fetchone() is None:
+        raise InvalidSpec("this server has no Citus: CREATE EXTENSION citus in this database, or use novelo partition")
     rows = connection.execute(
         "SELECT c.relname FROM pg_catalog.pg_dist_partition p JOIN pg_catalog.pg_class c ON c.oid = p.logicalrelid"
         " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s",

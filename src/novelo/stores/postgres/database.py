@@ -17,7 +17,7 @@ import re
 import select
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
@@ -188,6 +188,11 @@ class Database:
         ]
         return made
 
+    @property
+    def of_one_owner(self) -> bool:
+        """Whether its transactions name an owner to the server."""
+        return bool(self._whose)
+
     def index(self, secret: bytes, on: bool) -> Index:
         """The search index."""
         return Index(secret, on)
@@ -346,15 +351,18 @@ class Database:
 
     def vacuum(self, full: bool) -> bool:
         """VACUUM all tables; `full` writes them anew, and keeps everybody else waiting meanwhile."""
-        how = "VACUUM (FULL)" if full else "VACUUM"
-        refused: list[str] = []  # whoever may not is told by a warning alone
+        self.vacuumed("VACUUM (FULL)" if full else "VACUUM", TABLES)
+        return True
+
+    def vacuumed(self, how: str, tables: Iterable[str]) -> None:
+        """Run one kind of VACUUM on tables; an error for whoever may not."""
+        refused: list[str] = []  # that is told by a warning alone
         with self._ours(), self._connected() as connection:
             connection.add_notice_handler(lambda told: refused.append(told.sqlstate or ""))
-            for table in TABLES:
+            for table in tables:
                 connection.execute(f'{how} "{self.settings.schema}".{table}')
         if any(state.startswith(("42501", "01")) for state in refused):
             raise StorageUnavailable("this user may not VACUUM the tables: ask as their owner (docs/postgres.md)")
-        return True
 
     def traces(self, clean: bool, vacuumed: str) -> Traces:
         """What is left of removed rows, in words."""

@@ -61,7 +61,7 @@ def look(settings: Settings, connection: psycopg.Connection[Any], *, deep: bool,
     if _row(connection, "SHOW data_checksums") == ("off",):
         add(
             "note", "checksums", "data_checksums", "a flipped bit is not noticed; with the server stopped",
-            command("pg_checksums", "--enable", "--pgdata", str(_data_directory(connection))),
+            f"pg_checksums --enable --pgdata {_data_directory(connection)}",
         )  # fmt: skip
     _tables(out, settings, connection, deep, progress)
     there = {
@@ -96,10 +96,10 @@ def _row(connection: psycopg.Connection[Any], text: str) -> tuple[Any, ...]:
     return tuple(connection.execute(text).fetchone() or (None,))
 
 
-def _data_directory(connection: psycopg.Connection[Any]) -> Any:
-    """Where the server's files are, if we may know."""
+def _data_directory(connection: psycopg.Connection[Any]) -> str:
+    """Where the server's files are, if we may know, as a shell takes it."""
     allowed = _row(connection, "SELECT pg_has_role(current_user, 'pg_read_all_settings', 'member')")[0]
-    return _row(connection, "SHOW data_directory")[0] if allowed else "$PGDATA"
+    return command(_row(connection, "SHOW data_directory")[0]) if allowed else '"$PGDATA"'
 
 
 def _mend(settings: Settings, what: str) -> str:
@@ -135,11 +135,10 @@ def statements() -> dict[str, str]:
 def mend(database: Database, what: str) -> int:
     """Mend the schema's part of something (indexes, vacuum); how many things were done."""
     settings = database.settings
+    if what == "vacuum":
+        database.vacuumed("VACUUM (ANALYZE)", TABLES)
+        return len(TABLES)
     with database._ours(), database._connected() as connection:
-        if what == "vacuum":
-            for name in TABLES:
-                connection.execute(f'VACUUM (ANALYZE) "{settings.schema}"."{name}"')
-            return len(TABLES)
         query = "SELECT indexname FROM pg_indexes WHERE schemaname = %s"
         there = {row[0] for row in connection.execute(query, (settings.schema,))}
         wanted = [text for name, text in statements().items() if name not in there]

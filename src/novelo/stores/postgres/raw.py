@@ -267,7 +267,7 @@ def sees_all(connection: psycopg.Connection[Any], settings: Settings) -> None:
         raise translated(error, settings, None, False) from error
     if row == (True,):
         raise StorageUnavailable(
-            f"this user sees at {settings.place} the rows of one owner alone (row-level security): "
+            f"this user sees at {settings.place} the rows of one owner alone, or none (row-level security): "
             "use the owner of the tables, or a role with BYPASSRLS"
         )
 

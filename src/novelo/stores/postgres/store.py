@@ -15,8 +15,11 @@ from collections.abc import Callable
 from functools import cached_property, wraps
 from typing import Any, TypeVar
 
+from novelo.stores.base import Cut, Found, Note, Receipt, Standing
 from novelo.stores.postgres.database import Database
 from novelo.stores.postgres.faults import Conflict, Lost
+from novelo.stores.postgres.raw import sees_all
+from novelo.stores.privacy import NOBODY
 from novelo.stores.tables.checkpoints import TableCheckpoints
 from novelo.stores.tables.documents import TableDocuments
 from novelo.stores.tables.store import TableStore
@@ -82,6 +85,23 @@ class PostgresStore(TableStore):
         made.__dict__.pop("documents", None)
         made.database = self.database.of(owner, self.index.owner_word(owner))
         return made
+
+    def standing(self, cut: Cut, after: bytes, limit: int) -> Found[Standing]:
+        """Threads that rules may take; a user who sees no rows is told so, since nothing would ever be taken."""
+        if not after:
+            self._sees_all()
+        return super().standing(cut, after, limit)
+
+    def forget_owner(self, owner: str, now: float, counts: dict[str, int], note: Note = NOBODY) -> Receipt:
+        """Remove an owner's kept spending; where nothing was found, a user who sees no rows is told so."""
+        if not any(counts.values()):
+            self._sees_all()
+        return super().forget_owner(owner, now, counts, note)
+
+    def _sees_all(self) -> None:
+        if not self.database.of_one_owner:
+            with self.database._ours(), self.database._connected() as connection:
+                sees_all(connection, self.database.settings)
 
     @cached_property
     def documents(self) -> PostgresDocuments:

@@ -57,7 +57,9 @@ class VaultServer:
 
     def _make(self, connection: psycopg.Connection[Any], create: bool) -> None:
         if not create:
-            raise StorageUnavailable(f"the vault {self.name} is not there: restore it from its own backup")
+            raise StorageUnavailable(
+                f"the vault {self.name} is not there: correct vault= or NOVELO_VAULT, or restore it from its own backup"
+            )
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
         if connection.execute("SELECT to_regclass(%s)", (f'"{self.schema}".facts',)).fetchone() != (None,):
             return  # another process was quicker

@@ -50,7 +50,9 @@ class VaultFile:
         self._lock = threading.RLock()
         self._process = os.getpid()
         if not Path(path).exists() and not create:
-            raise StorageUnavailable(f"the vault {path} is not there: restore it from its own backup")
+            raise StorageUnavailable(
+                f"the vault {path} is not there: correct vault= or NOVELO_VAULT, or restore it from its own backup"
+            )
         try:
             make(Path(path))
             self._connection = apsw.Connection(path)
