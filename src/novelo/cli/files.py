@@ -16,6 +16,7 @@ from novelo.cli.show import AsJson, Database, Owner, ThreadId
 Source = Annotated[str, typer.Argument(help="A JSON file with a list of messages; - is stdin.")]
 Provider = Annotated[str, typer.Option(help="openai, anthropic, gemini, mistral, strict.")]
 Output = Annotated[str, typer.Option("-o", "--output", help="Where to write; - is stdout.")]
+EXPORTED = 10_000  # threads that are listed together
 
 
 def check(
@@ -115,6 +116,19 @@ def import_(
         print_json(made)
 
 
+def _all_threads(memory: novelo.Memory, owner: str | None) -> list[novelo.Thread]:
+    """Every thread, or an owner's, the last used first, however many there are."""
+    named: list[novelo.Thread] = []
+    cursor = None
+    while True:
+        rows = memory.threads(owner=owner, cursor=cursor, limit=EXPORTED)
+        tell_damaged(rows)
+        named += [memory.thread(row.thread_id, owner=row.owner) for row in rows]
+        cursor = rows.cursor
+        if cursor is None:
+            return named
+
+
 def export(
     thread_ids: Annotated[list[str] | None, typer.Argument(help="Threads by id.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="All threads, of --owner if it is given.")] = False,
@@ -131,9 +145,11 @@ def export(
 
     with open_database(database, must_exist=True) as memory:
         if everything:
-            rows = memory.threads(owner=owner or None, limit=100_000)
-            tell_damaged(rows)
-            named = [memory.thread(row.thread_id, owner=row.owner) for row in rows]
+            named = _all_threads(memory, owner or None)
+            if not named:
+                raise novelo.UnknownEntry(
+                    f"there is no thread of owner {owner!r}" if owner else "there is no thread yet"
+                )
         else:
             named = [find_thread(memory, one, owner) for one in thread_ids or ()]
         if not named:

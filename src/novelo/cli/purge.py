@@ -232,7 +232,7 @@ def _show_holds(memory: novelo.Memory, as_json: bool) -> None:
         return print_json(facts)
     for one in facts:
         print(f"{_when(one['since'])}  {one['what']}  {one['thread_id'] or one['scope']}  {one['reason']}".rstrip())
-    say(f"{len(facts)} holds")
+    say(f"{len(facts)} hold{'s' * (len(facts) != 1)}")
 
 
 def release(

@@ -71,3 +71,15 @@ def test_hold_release_audit(run):
 def test_a_worker_sweeps(run):
     """`novelo worker --once --retention` removes what is over, beside its jobs."""
     assert "3 threads removed" in run("worker", "--once", "--retention", "idle:0s", "-m", "offline").stderr
+
+
+def test_all_of_an_owner_are_exported(run, monkeypatch):
+    """`export --all` reads all pages of a list, those of one owner too; an owner without threads is told as such."""
+    monkeypatch.setattr("novelo.cli.files.EXPORTED", 1)
+
+    every = [json.loads(line) for line in run("export", "--all").stdout.splitlines() if line]
+    assert {row["thread"]["thread_id"] for row in every if "thread" in row} == {"t1", "t2", "u"}
+    hers = [json.loads(line) for line in run("export", "--all", "--owner", "ana").stdout.splitlines() if line]
+    assert {row["thread"]["thread_id"] for row in hers if "thread" in row} == {"t1", "t2"}
+    nobody = run("export", "--all", "--owner", "carl")
+    assert isinstance(nobody.exception, novelo.UnknownEntry) and "no thread of owner 'carl'" in str(nobody.exception)
