@@ -146,3 +146,27 @@ def test_a_whole_memory_under_the_policies_sees_nothing(server):
         assert memory.threads() == [] and memory.thread("t0", "ana").messages() == []
         with pytest.raises(StorageUnavailable, match="may not do that"):
             memory.thread("t0", "ana").append("x")
+
+
+def test_who_has_no_policies_sees_all_and_two_programs_have_one_each(server):
+    """A worker, whose rights were given before or after, works for all owners; a second program narrows no first."""
+    url = f"{server.address()}?schema={SCHEMA}"
+    with psycopg.connect(server.address(), autocommit=True) as connection:
+        for role in ("worker", "app2"):
+            connection.execute(f"CREATE ROLE {role} LOGIN")
+    administering.run(url, administering.grants(SCHEMA, "worker"))
+    administering.run(url, [*administering.grants(SCHEMA, "app2"), *administering.row_security(SCHEMA, "app2")])
+    with novelo.open(f"{server.address('worker')}?schema={SCHEMA}", worker="off") as memory:
+        assert {row.owner for row in memory.threads()} == {"ana", "bob"}
+        assert memory.purge(dry_run=True, retention="idle:0s").threads == len(memory.threads())
+        assert memory.doctor().looked_at == len(memory.threads())
+        memory.thread("w", "carl").append("x")
+        assert memory.thread("w", "carl").erase().rows["entries"] == 1
+    for role in ("app", "app2"):
+        with novelo.open(f"{server.address(role)}?schema={SCHEMA}", owner="ana", worker="off") as memory:
+            assert {row.owner for row in memory.threads()} == {"ana"} and memory.thread("t0").messages()
+        with (
+            novelo.open(f"{server.address(role)}?schema={SCHEMA}", worker="off") as memory,
+            pytest.raises(StorageUnavailable, match="one owner alone"),
+        ):
+            memory.doctor()
