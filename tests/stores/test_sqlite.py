@@ -14,6 +14,7 @@ from contextlib import contextmanager
 import apsw
 import pytest
 
+import novelo
 from fix_stores import Hand, new
 from novelo.errors import StorageCorrupt, StorageFull, StorageReadOnly, StorageUnavailable, UnknownEntry
 from novelo.stores.base import Begun, Busy, Close
@@ -475,3 +476,18 @@ def test_no_gap_is_seen_where_no_tree_is(path):
     assert made.store.scrub() and len(made.texts()[0]) == 80_005
     made.store.close()
     assert list(apsw.Connection(str(path)).execute("PRAGMA integrity_check")) == [("ok",)]
+
+
+def test_rows_that_somebody_holds_stop_no_writer(tmp_path):
+    """A connection that came back with a statement half read is not lent out again: it could never write."""
+    with novelo.open(f"sqlite:///{tmp_path}/a.db", worker="off") as memory:
+        for k in range(5):
+            memory.thread(f"t{k}").append([{"role": "user", "content": "olá"}])
+        assert isinstance(memory.store, SQLiteStore) and isinstance(memory.store.database, Database)
+        with memory.store.database.reading() as connection:
+            held = connection.threads(None, None)
+            assert next(held)
+        memory.thread("t0").append([{"role": "user", "content": "olá"}])  # with another connection
+        memory.thread("t0").append([{"role": "user", "content": "olá"}])  # and with the first, were it there
+        assert memory.store.scrub()  # no old snapshot keeps the log
+        assert len(memory.thread("t0")) == 3

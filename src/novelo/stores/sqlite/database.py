@@ -232,11 +232,13 @@ class Database:
             raise
 
     def _give_back(self, connection: Session) -> None:
+        # Rows that somebody still holds keep the snapshot they were read in: who came next could not write.
+        stuck = bool(self.path) and connection.txn_state() != apsw.SQLITE_TXN_NONE
         with self._lock:
-            if not self._closed:
+            if not self._closed and not stuck:
                 self._free.append(connection)
-        if self._closed:
-            connection.close()
+        if self._closed or stuck:
+            connection.close(True)
         with self._lock:
             self._lent -= 1
         if self._only is not None:

@@ -24,12 +24,18 @@ PLACES = {
 }  # fmt: skip
 
 
+# Which the shared code reads later than it asks, or not at all: a statement that has rows left keeps its snapshot, and
+# a connection with an old one can neither write nor let the log be emptied.
+AT_ONCE = frozenset(("thread", "turn_by_key", "append", "close_turn"))
+
+
 class Session(apsw.Connection):
     """See `tables/connection.py`."""
 
     def run(self, name: str, args: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
         """The rows of a statement."""
-        return self.execute(STATEMENTS[name], args)
+        rows = self.execute(STATEMENTS[name], args)
+        return iter(rows.fetchall()) if name in AT_ONCE else rows
 
     def lock(self, key: bytes) -> None:
         """One writer at a time has the whole file here."""
