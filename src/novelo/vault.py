@@ -67,6 +67,9 @@ def with_vault(
             if key is not None:
                 raise InvalidSpec("encryption needs a vault apart from the database: open it with vault= too")
             return make(database, search)
+        if not isinstance(vault, str):
+            raise InvalidSpec(f"vault: expected an address such as sqlite:///vault.db, not {type(vault).__name__}")
+        wrapping = _wrapping(key)  # first of all: a key that is none marks no database, and makes no vault
         _apart(database, vault)
         opened = open_vault(vault, create=facts.vault is None)
         matched(database, facts, opened, key is not None)
@@ -77,9 +80,8 @@ def with_vault(
         else:
             from novelo.stores.vaults.cipher import EncryptedDatabase
             from novelo.stores.vaults.keyring import Keyring
-            from novelo.stores.vaults.wrapping import wrapping_keys
 
-            keyring = Keyring(opened, wrapping_keys(key))
+            keyring = Keyring(opened, wrapping)
             guard = EncryptedDatabase(database, opened, keyring, strict=strict, documents=documents)
             destroy = keyring.destroy
         store = make(guard, search and key is None)
@@ -91,6 +93,15 @@ def with_vault(
             opened.close()
         database.close()
         raise
+
+
+def _wrapping(key: Any) -> Any:
+    """The wrapping keys that a program gave; none where nothing is encrypted."""
+    if key is None:
+        return ()
+    from novelo.stores.vaults.wrapping import wrapping_keys
+
+    return wrapping_keys(key)
 
 
 def _noting(vault: Vault) -> Callable[[Any], None]:

@@ -370,6 +370,23 @@ def test_a_plain_database_does_not_become_encrypted(place):
         place.open()
 
 
+@pytest.mark.parametrize("key", ["env:NOWHERE", b"short", [], 5])
+def test_a_key_that_is_none_leaves_the_database_as_it_was(place, key):
+    """An attempt with a key that cannot be had marks nothing: the database may be opened in any way after it."""
+    with pytest.raises((KeyRefused, InvalidSpec)):
+        place.open(key)
+    with novelo.open(place.url, worker="off") as memory:
+        assert memory.threads() == []
+    with place.open() as memory:
+        assert memory.encrypted
+
+
+def test_a_vault_is_named_by_a_text(place):
+    """What is no address is told as such."""
+    with pytest.raises(InvalidSpec, match="vault: expected"):
+        novelo.open(place.url, vault=5)
+
+
 def test_a_program_that_knew_no_vault_goes_past_none(place):
     """Who had opened the database before it got a vault removes nothing unnoted, and stores nothing in clear."""
     with (

@@ -240,6 +240,7 @@ def test_the_command(url, path, tmp_path):
     assert json.loads(run(f"novelo doctor '{path}' --json", tmp_path, rc=(1,)).stdout)["sound"] is False
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
     assert run("novelo doctor nothing.db", tmp_path, rc=(1,)).stderr.startswith("novelo: there is no database")
+    assert "model's window" in run(f"novelo doctor '{path}' --window -5", tmp_path, rc=(2,)).stderr
     assert run("novelo mend -d nothing.db", tmp_path, rc=(2,)).stderr.startswith("novelo: mend: expected")
 
 

@@ -41,6 +41,8 @@ def doctor(
     """
     if number < 0 or (place and database):
         raise InvalidSpec("doctor: expected one database, and a number of threads of 0 or more")
+    if window is not None and window < 1:
+        raise InvalidSpec(f"--window {window}: expected the tokens of a model's window")
     with Telling() as told, open_database(
         place or database or default_database(), must_exist=True, read_only=True, worker="off"
     ) as memory:  # fmt: skip

@@ -142,6 +142,8 @@ def erase(
     """
     if thread_id is None and owner is None:
         raise typer.BadParameter("name a thread, or an owner with --owner")
+    if thread_id is None and not owner and yes:  # such as --owner "$NAME" of a script in which NAME is not set
+        raise typer.BadParameter("--owner is empty: all threads without an owner are erased only when asked (no --yes)")
     if thread_id is None and (message or pattern):
         raise typer.BadParameter("--message and --pattern are of one thread: name it")
     if message and pattern:

@@ -40,6 +40,13 @@ def test_purge_counts_asks_and_takes(run):
     assert (told["threads"], told["held"], told["dry_run"]) == (0, 1, True)
 
 
+def test_an_owner_that_a_script_left_empty_is_nobody(run):
+    """`--owner "$NAME"` with an empty name does not erase all threads that have no owner; a person who is asked may."""
+    refused = run("erase", "--owner", "", "--yes")
+    assert refused.exit_code == 2 and "is empty" in refused.stderr
+    assert run("erase", "--owner", "", given="y\n").exit_code == 0
+
+
 def test_erase_tells_what_went(run):
     """Messages, a pattern, a thread, an owner: each with its receipt; nothing without a name or a yes."""
     assert run("erase", "t1", "--owner", "ana", given="n\n").exit_code == 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from hashlib import blake2b
 from importlib import resources
 
 import psycopg
@@ -20,6 +21,7 @@ from novelo.stores.postgres.texts import PACKAGE, checked_schema
 
 SHARDS = 32  # of a cluster; they are moved whole, so that many more than machines are wanted
 PARTITIONS = 64
+POLICY, POLICY_ALL = "novelo_owner", "novelo_all"
 _TABLE = re.compile(r"^CREATE TABLE (\w+) \((.*?)\n?\);", re.MULTILINE | re.DOTALL)
 _COLUMN = re.compile(r"^\s*(\w+) (?:bigint|text|bytea|double precision|tsvector)", re.MULTILINE)
 _LINE = re.compile(r",\s(?=\w+ (?:bigint|text|bytea|double|tsvector))")
@@ -104,9 +106,13 @@ def row_security(schema: str, role: str) -> list[tuple[str, str]]:
     The owner stands in the setting `novelo.owner`, which a restricted memory sets in each transaction. What is left of
     erased threads (a key and counts, no name) is seen by all, since no owner can be told from it; `meta` holds no rows
     of anybody. The search index is found by an owner's word of its own, so that a search can still use it.
+
+    A table that has policies shows nothing to a role that none of them names. So there is one for all, which lets the
+    rights decide, and what narrows one role is restrictive: it takes away, and other roles (a worker's, a second
+    program's) keep what they have.
     """
     schema, role = checked_schema(schema), _role(role)
-    policy = f'"novelo_owner_{role[1:-1]}"'  # of each role its own: a second one leaves the first one's alone
+    policy = f"{POLICY}_{blake2b(role.encode(), digest_size=6).hexdigest()}"  # of each role one: names are 63 bytes
     mine = f"current_setting('{OWNER}', true)"
     word = f"coalesce(quote_literal(nullif(current_setting('{OWNER_WORD}', true), ''))::tsquery, ''::tsquery)"
     out = []
@@ -126,8 +132,10 @@ def row_security(schema: str, role: str) -> list[tuple[str, str]]:
             test = f'EXISTS (SELECT 1 FROM "{schema}".{whose} AS whose WHERE whose.{key} = {table}.{key})'  # noqa: S608  names of ours
         lines = [
             f"ALTER TABLE {place} ENABLE ROW LEVEL SECURITY",
+            f"DROP POLICY IF EXISTS {POLICY_ALL} ON {place}",
+            f"CREATE POLICY {POLICY_ALL} ON {place} USING (true) WITH CHECK (true)",
             f"DROP POLICY IF EXISTS {policy} ON {place}",
-            f"CREATE POLICY {policy} ON {place} TO {role} USING ({test}) WITH CHECK ({test})",
+            f"CREATE POLICY {policy} ON {place} AS RESTRICTIVE TO {role} USING ({test}) WITH CHECK ({test})",
         ]
         out.append((table, ";\n".join(lines)))
     return out

@@ -53,6 +53,13 @@ NUMBERED = """
 SELECT setval(pg_get_serial_sequence('{}.collections', 'number'), number) FROM
   (SELECT max(number) AS number FROM collections) AS highest WHERE number IS NOT NULL
 """
+_NARROWED = """
+SELECT row_security_active(%(table)s) AND (
+  NOT EXISTS (SELECT 1 FROM pg_catalog.pg_policy WHERE polrelid = %(table)s::regclass AND polname = 'novelo_all')
+  OR EXISTS (SELECT 1 FROM pg_catalog.pg_policy, unnest(polroles) AS whose
+    WHERE polrelid = %(table)s::regclass AND NOT polpermissive
+    AND (whose = 0 OR pg_has_role(current_user, whose, 'USAGE'))))
+"""
 _HEADS = [b'{"role":"' + role.encode() + b'"' for role in ROLES]
 
 
@@ -262,7 +269,7 @@ def sees_all(connection: psycopg.Connection[Any], settings: Settings) -> None:
         StorageUnavailable: row-level security keeps some from it.
     """
     try:
-        row = connection.execute("SELECT row_security_active(%s)", (f'"{settings.schema}".threads',)).fetchone()
+        row = connection.execute(_NARROWED, {"table": f'"{settings.schema}".threads'}).fetchone()
     except psycopg.Error as error:
         raise translated(error, settings, None, False) from error
     if row == (True,):
