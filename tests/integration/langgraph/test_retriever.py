@@ -50,7 +50,7 @@ def test_the_awaited_handle_serves_too(url):
     """A retriever over `AsyncMemory`'s handle answers both ways."""
 
     async def work():
-        async with novelo.open_async(url) as memory:
+        async with novelo.open_async(url, clear_documents=True) as memory:
             handle = memory.documents(embedder=None)
             await handle.add(PASSAGES)
             retriever = NoveloRetriever(documents=handle)

@@ -148,12 +148,12 @@ class KeptRemoving(KeptAudited):
             return self._gone(kept, now, forks == "keep", note)
 
     def _gone(self, kept: Kept, now: float, keep: bool, note: Note) -> Receipt:
-        key = kept.row.key
+        key, version = kept.row.key, kept.row.content_version + 1
         named = self._part(kept, keep=keep)
         self._keep_spent(kept, now)
         row = ThreadRow(
             key, "", "", epoch=kept.row.epoch + 1, status="erased", created=kept.row.created, updated=now,
-            content_version=kept.row.content_version + 1,
+            content_version=version,
         )  # fmt: skip
         self._kept[key] = Kept(row)
         known = self._privacy.dropped.pop(key, None) is not None
