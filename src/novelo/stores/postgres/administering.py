@@ -17,7 +17,7 @@ import psycopg
 from novelo.errors import InvalidSpec
 from novelo.stores.postgres.database import OWNER, OWNER_WORD, Settings
 from novelo.stores.postgres.faults import translated
-from novelo.stores.postgres.texts import PACKAGE, checked_schema
+from novelo.stores.postgres.texts import PACKAGE, checked_schema, in_schema
 
 SHARDS = 32  # of a cluster; they are moved whole, so that many more than machines are wanted
 PARTITIONS = 64
@@ -25,6 +25,7 @@ POLICY, POLICY_ALL = "novelo_owner", "novelo_all"
 _TABLE = re.compile(r"^CREATE TABLE (\w+) \((.*?)\n?\);", re.MULTILINE | re.DOTALL)
 _COLUMN = re.compile(r"^\s*(\w+) (?:bigint|text|bytea|double precision|tsvector)", re.MULTILINE)
 _LINE = re.compile(r",\s(?=\w+ (?:bigint|text|bytea|double|tsvector))")
+_INDEX = re.compile(r"^CREATE (?:UNIQUE )?INDEX [^;]*;", re.MULTILINE)
 _ROLE = re.compile(r"[A-Za-z_][A-Za-z0-9_$-]{0,62}")
 
 
@@ -68,6 +69,9 @@ def partitions(schema: str, count: int = PARTITIONS) -> list[tuple[str, str]]:
     schema = checked_schema(schema)
     if not 2 <= count <= 1024:
         raise InvalidSpec(f"{count} partitions: expected 2 to 1024")
+    text = resources.files(PACKAGE).joinpath("schema.sql").read_text("utf-8")
+    primary = {name: _primary(body) for name, body in _TABLE.findall(text)}
+    indexes = [found[0].rstrip(";") for found in _INDEX.finditer(text)]
     out = []
     for table in columns():
         key = key_of(table)
@@ -78,14 +82,24 @@ def partitions(schema: str, count: int = PARTITIONS) -> list[tuple[str, str]]:
         lines = [
             f"DO $$ BEGIN {empty} END $$",
             f"ALTER TABLE {name} RENAME TO {table}_plain",
-            f"CREATE TABLE {name} (LIKE {plain} INCLUDING ALL) PARTITION BY HASH ({key})",
+            f"CREATE TABLE {name} (LIKE {plain} INCLUDING ALL EXCLUDING INDEXES) PARTITION BY HASH ({key})",
             f"DROP TABLE {plain}",
+            f"ALTER TABLE {name} ADD PRIMARY KEY ({primary[table]})",
+            *(
+                in_schema(text, schema) for text in indexes if f" ON {table} " in text
+            ),  # under their names, as elsewhere
         ]
         for k in range(count):
             part = f'"{schema}".{table}_{k}'
             lines.append(f"CREATE TABLE {part} PARTITION OF {name} FOR VALUES WITH (MODULUS {count}, REMAINDER {k})")
         out.append((table, ";\n".join(lines)))
     return out
+
+
+def _primary(body: str) -> str:
+    """The columns of a table's primary key."""
+    named = re.search(r"PRIMARY KEY \(([^)]+)\)", body)
+    return named[1] if named else body.split("PRIMARY KEY")[0].rpartition(",")[2].split()[0]
 
 
 def grants(schema: str, role: str) -> list[tuple[str, str]]:
