@@ -341,3 +341,11 @@ def test_once_in_a_while(hand):
     ask = hand.store.once_in
     assert ask("sweep", 1000.0, 300) and not ask("sweep", 1299.0, 300) and ask("sweep", 1300.0, 300)
     assert ask("other", 1000.0, 300) and ask("sweep", 900.0, 300)
+
+
+@pytest.mark.parametrize("owner", [None, 5, "\ud800", "x" * 1001])
+def test_what_names_no_owner_is_refused(memory, owner):
+    """Nothing is held, released or erased for what is no text of an owner."""
+    for method in (memory.hold_owner, memory.release_owner, memory.erase_owner):
+        with pytest.raises(InvalidSpec):
+            method(owner)

@@ -41,7 +41,12 @@ class KeptAudited(KeptBackground):
         self._privacy = Privacy()
 
     def owner_key(self, owner: str) -> bytes:
-        """What holds, sums and the audit name an owner by."""
+        """What holds, sums and the audit name an owner by.
+
+        Raises:
+            InvalidSpec: no text that an owner can be named by.
+        """
+        self.key_of(owner, "-")
         return owner_key(self._secret, owner)
 
     def hold(self, scope: bytes, now: float, reason: str, note: Note = NOBODY, *, owner: str | None = None) -> None:

@@ -68,7 +68,12 @@ class Audited(Recalled):
     on_erased: Hook | None = None
 
     def owner_key(self, owner: str) -> bytes:
-        """What holds, sums and the audit name an owner by."""
+        """What holds, sums and the audit name an owner by.
+
+        Raises:
+            InvalidSpec: no text that an owner can be named by.
+        """
+        self.key_of(owner, "-")
         return owner_key(self._secret, owner)
 
     # ------------------------------------------------------------------------------------------ holds
