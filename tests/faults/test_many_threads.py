@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -47,8 +46,10 @@ with novelo.open(url, policy="window:10turns", worker="off") as memory:
             sizes[k + 1] = resident()
     found = [len(memory.thread(f"t{k}", f"owner {k % 97}").messages()) for k in range(0, many, many // 50)]
     listed = len(memory.threads(limit=many))
+    with open("/proc/self/status") as file:  # of this program alone: the peak that getrusage tells may be its parent's
+        peak = next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) / 1024
     reads.sort()
-    print(json.dumps({"few": sizes[few], "many": sizes[many], "p99": reads[int(len(reads) * 0.99)], "reads": len(reads),
+    print(json.dumps({"few": sizes[few], "many": sizes[many], "p99": reads[int(len(reads) * 0.99)], "peak": peak, "reads": len(reads),
                       "median": reads[len(reads) // 2], "found": found, "listed": listed}))
 """
 
@@ -81,4 +82,4 @@ def test_many_threads_cost_no_memory_and_read_fast(url):
     assert set(figures["found"]) == {2 * TURNS} and figures["listed"] == many
     assert more <= MORE_MIB
     assert figures["p99"] <= READ_S
-    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 400 * 1024
+    assert figures["peak"] < 400
