@@ -49,8 +49,8 @@ with novelo.open(url, policy="window:10turns", worker="off") as memory:
     with open("/proc/self/status") as file:  # of this program alone: the peak that getrusage tells may be its parent's
         peak = next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) / 1024
     reads.sort()
-    print(json.dumps({"few": sizes[few], "many": sizes[many], "p99": reads[int(len(reads) * 0.99)], "peak": peak, "reads": len(reads),
-                      "median": reads[len(reads) // 2], "found": found, "listed": listed}))
+    print(json.dumps({"few": sizes[few], "many": sizes[many], "p99": reads[int(len(reads) * 0.99)], "peak": peak,
+                      "reads": len(reads), "median": reads[len(reads) // 2], "found": found, "listed": listed}))
 """
 
 

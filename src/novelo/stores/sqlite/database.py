@@ -217,8 +217,12 @@ class Database:
         with self._lock:
             if not self._closed:
                 self._lent += 1
-            if not self._closed and self._free:
-                return self._free.pop()
+            while not self._closed and self._free:
+                connection = self._free.pop()
+                # Rows that somebody still holds keep the snapshot they were read in: such a connection cannot write.
+                if not self.path or connection.txn_state() == apsw.SQLITE_TXN_NONE:
+                    return connection
+                connection.close(True)
         if self._closed or not self.path:
             if self._only is not None:
                 self._only.release()
@@ -232,13 +236,11 @@ class Database:
             raise
 
     def _give_back(self, connection: Session) -> None:
-        # Rows that somebody still holds keep the snapshot they were read in: who came next could not write.
-        stuck = bool(self.path) and connection.txn_state() != apsw.SQLITE_TXN_NONE
         with self._lock:
-            if not self._closed and not stuck:
+            if not self._closed:
                 self._free.append(connection)
-        if self._closed or stuck:
-            connection.close(True)
+        if self._closed:
+            connection.close()
         with self._lock:
             self._lent -= 1
         if self._only is not None:
