@@ -121,13 +121,18 @@ def test_foreign_rows_are_not_written(server):
             connection.execute(f"INSERT INTO {SCHEMA}.pins VALUES (%s, 1)", (key,))
 
 
+def _look(pooler):
+    """A plain connection behind the pooler; a prepared statement would be on another connection of the server's."""
+    return psycopg.connect(pooler.address(), autocommit=True, prepare_threshold=None)
+
+
 def test_a_memory_of_one_owner_behind_a_pooler(server):
     """Settings end with their transaction: behind a transaction pooler no owner sees what the one before was."""
     pooler = Pooler(server)
     try:
         url = f"{pooler.address().replace('novelo@', 'app@')}?schema={SCHEMA}"
         # pgbouncer connects as the tests' own user, whom policies do not hold: what counts here is the setting
-        with novelo.open(url) as whole, psycopg.connect(pooler.address(), autocommit=True) as look:
+        with novelo.open(url) as whole, _look(pooler) as look:
             for k in range(20):
                 mine = whole.for_owner(("ana", "bob")[k % 2])
                 with mine.thread("pooled").turn(f"q{k}") as turn:
