@@ -101,8 +101,8 @@ def plan(
     held = _held([*turns, *older], cut) & ({e.position for e in seen} | before)
     earlier = [e for chunk in source.around(sorted(before)) for e in chunk if e.position in before]
     entries = {e.position: e for e in [*earlier, *seen] if e.position < cut and e.position not in held}
-    if not entries:
-        return None
+    if not entries or (upto is None and base is not None and cut <= base.upto and max(entries) < base.upto):
+        return None  # nothing new: what was held before waits for the next cut, however its calls are read this time
     covered = tuple(_masked(entries[p], masks) for p in sorted(entries))
     last = next((e for e in seen if e.position < cut), covered[-1])  # seen: newest first
     return Plan(base, source.begin, cut, covered, tuple(sorted(held)), last.turn, last.running)

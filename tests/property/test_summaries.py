@@ -273,6 +273,20 @@ def test_below_the_trigger_nothing_happens(messages, policy):
     assert novelo.compose(messages, policy).messages() == messages
 
 
+def test_what_was_held_is_not_read_again_alone():
+    """A call named twice whose one result came behind another question is held, and is no news the next time."""
+    call = {"id": "c0", "type": "function", "function": {"name": "find_order", "arguments": "{}"}}
+    said = [
+        {"role": role, "content": "Oi!"} for role in ("assistant", "user", "user", "assistant", "user", "assistant")
+    ]
+    asked = {"role": "assistant", "content": None, "tool_calls": [call, call]}
+    talk = [*said[:2], asked, said[2], {"role": "tool", "tool_call_id": "c0", "content": "Oi!"}, *said[3:]]
+    policy = "summarize:9999messages,keep=1messages,form=pair,size=60"
+    summary, _ = summarized(talk, policy)
+    assert summary is not None and summary.held
+    assert summarized(talk, policy, summary)[1] is None
+
+
 @settings(max_examples=60)
 @given(messages=talks, policy=stages, later=some.conversations(system=False, max_turns=3))
 def test_planning_again_covers_only_what_is_new(messages, policy, later):
