@@ -78,7 +78,7 @@ def with_vault(
         if key is None:
             guard = GuardedDatabase(database, opened)
         else:
-            from novelo.stores.vaults.cipher import EncryptedDatabase
+            from novelo.stores.vaults.encrypted import EncryptedDatabase
             from novelo.stores.vaults.keyring import Keyring
 
             keyring = Keyring(opened, wrapping)

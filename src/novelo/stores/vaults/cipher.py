@@ -1,4 +1,4 @@
-"""A database whose content is encrypted: the shared code sees texts, the engine sees none.
+"""A connection to a database whose content is encrypted: the shared code sees texts, the engine sees none.
 
 It stands between the two and knows statements by their names. Which of their columns hold content is told in
 `columns.py`; here is how they are hidden and revealed, and the few rows that need more than that: threads (whose owner,
@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from novelo.errors import InvalidSpec, StorageCorrupt, ThreadErased, Undecipherable
 from novelo.stores.tables.connection import Row
 from novelo.stores.tables.rows import Facts, over, unsealed, verify
-from novelo.stores.vaults.base import Erased, Vault
 from novelo.stores.vaults.ciphers import MARK, TEXT_MARK, ThreadKey, bytes_of, version_of
 from novelo.stores.vaults.columns import (
     BYTES,
@@ -31,8 +30,10 @@ from novelo.stores.vaults.columns import (
     Column,
     Rule,
 )  # fmt: skip
-from novelo.stores.vaults.guard import GuardedConnection, GuardedDatabase
-from novelo.stores.vaults.keyring import Keyring
+from novelo.stores.vaults.guard import GuardedConnection
+
+if TYPE_CHECKING:
+    from novelo.stores.vaults.encrypted import EncryptedDatabase
 
 OWNER, THREAD_ID, EPOCH, STATUS, TITLE, TAGS, METADATA, STATE = 1, 2, 7, 12, 13, 14, 15, 16  # of a thread's row
 LOOKING = ("turn_by_key", "position_of_id", "positions_of_id", "value_by_hash")  # nothing is found of no thread
@@ -413,49 +414,3 @@ def _version_in(row: Row, rule: Rule) -> int | None:
 def _seal(key: ThreadKey, about: tuple[Any, ...], body: bytes | None) -> bytes:
     """Eight bytes over an entry's row that nobody makes without its key: that it was deleted cannot be feigned."""
     return blake2b(_PACK((key.thread, about, body)), key=key.seal_key, digest_size=8).digest()
-
-
-class EncryptedDatabase(GuardedDatabase):
-    """A database whose content is encrypted, with its vault."""
-
-    connection = Cipher
-
-    def __init__(
-        self, inner: Any, vault: Vault, keyring: Keyring, *, strict: bool = True, documents: bool = False
-    ) -> None:
-        """Before a database.
-
-        Args:
-            strict: what is not encrypted is refused; otherwise it is read as it is.
-            documents: collections of documents may be kept, unencrypted.
-        """
-        super().__init__(inner, vault)
-        self.keyring, self.strict, self.documents = keyring, strict, documents
-        self.names: dict[bytes, Facts] = {}
-        self.shredded: set[bytes] = set()  # whose key was destroyed, until a receipt tells of it
-        self._secret = keyring.secret(inner.secret)
-
-    @property
-    def secret(self) -> bytes:
-        """What threads' keys are made with: the database alone does not tell."""
-        return self._secret
-
-    def of(self, owner: str, word: str) -> GuardedDatabase:
-        """The same for one owner, who stands in the tables under a hash."""
-        return super().of(self.keyring.owner(owner), word)
-
-    def mark(self, seal: bytes) -> bytes:
-        """The seal of an entry is keyed already."""
-        return seal
-
-    def seen(self, connection: Cipher) -> None:
-        """Which key a thread is written with."""
-        for thread, (epoch, version) in connection.known.items():
-            if epoch >= 0:
-                self.keyring.note(thread, epoch, version)
-
-    def committed(self, notes: Sequence[Erased]) -> None:
-        """The keys of threads that were erased go: no copy of the database tells any more what they said."""
-        for note in notes:
-            if note.place < 0 and self.keyring.destroy(note.key, note.version):
-                self.shredded.add(note.key)
