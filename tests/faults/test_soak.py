@@ -117,13 +117,14 @@ def test_soak(tmp_path, request, engine):
         from faults.postgres import checked
 
         found = checked(url, acks, seconds, touched=touched)
-    (before, after), (opened, open_now) = grown(memory), grown(files)
+    (before, after), (_, open_now) = grown(memory), grown(files)
+    # A pool opens a connection (two or three files of some 25) when all others are in use: until two thirds of the run.
+    opened = max(files[len(files) // 3 : 2 * len(files) // 3])
     print(
         f"T19 {engine}: {seconds} s, {kills} kills, {found.folded}, {len(found.violations)} violations; "
         f"memory {before:.1f} to {after:.1f} MiB ({after / before - 1:+.1%}), open files {opened:.0f} to {open_now:.0f}"
     )
     assert found.violations == []
     assert status == 0 and kills >= seconds // size("T19.every", 5, 10) - 2
-    most = 1.05 if LONG or seconds >= 300 else 1.25  # a short run is still warming up, its pool of connections too
-    assert open_now <= opened * most
-    assert after <= before * most
+    assert open_now <= opened * 1.05
+    assert after <= before * (1.05 if LONG or seconds >= 300 else 1.25)  # a short run is still warming up
