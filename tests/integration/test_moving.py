@@ -50,6 +50,16 @@ def test_there_and_back(full, postgres_url, tmp_path):
     assert looked_at(f"sqlite:///{tmp_path}/back.db") == before
 
 
+def test_a_memory_copies_itself(full, tmp_path):
+    """`memory.copy_to` does the same from an open memory, and refuses its own database."""
+    url, before = full
+    with novelo.open(url, worker="off", embedder=Meaning()) as memory:
+        memory.copy_to(f"sqlite:///{tmp_path}/other.db")
+        with pytest.raises(InvalidSpec, match="source and target"):
+            memory.copy_to(url)
+    assert looked_at(f"sqlite:///{tmp_path}/other.db") == before
+
+
 def test_life_goes_on_after_a_move(full, postgres_url, tmp_path):
     """What is written after a move gets numbers of its own, on a server and in a file: turns, documents, summaries."""
     novelo.copy(full[0], postgres_url)
