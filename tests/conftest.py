@@ -32,8 +32,10 @@ LEAKING_NAMES = ("MODEL_NAME", "DATABASE_URL", "NO_COLOR", "FORCE_COLOR", "CLICO
 pytest_plugins = sorted(path.stem for path in TESTS.glob("fix_*.py"))
 
 # Time limits are pytest's business; a shared machine is slow now and then. HYPOTHESIS_PROFILE=thorough is for a night.
-hypothesis.settings.register_profile("novelo", deadline=None, print_blob=True)
-hypothesis.settings.register_profile("thorough", parent=hypothesis.settings.get_profile("novelo"), max_examples=2000)
+# Where CI is set, a change is judged by the same examples each time (Hypothesis's own habit); elsewhere by new ones.
+SAME = {"derandomize": True, "database": None} if os.environ.get("CI") else {}
+hypothesis.settings.register_profile("novelo", deadline=None, print_blob=True, **SAME)
+hypothesis.settings.register_profile("thorough", deadline=None, print_blob=True, max_examples=2000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "novelo"))
 
 

@@ -297,6 +297,26 @@ def test_retention_leaves_forks_what_they_share(hand):
     assert receipt.forks == ("f",) and fork.texts() == ["one", "two"] and hand.row is None
 
 
+@pytest.mark.parametrize("stays", [None, "fork", "fork of the fork"])
+def test_retention_takes_a_thread_and_its_forks_together(hand, stays):
+    """Whichever goes first by key, each receipt counts what was its own, and names the forks that stay, no others."""
+    hand.add("one", "two", "three")
+    fork = hand.fork("fork", 2)
+    fork.add("four")
+    last = fork.fork("fork of the fork", 3)
+    last.add("five", "six")
+    rows = [one.row for one in (hand, fork, last) if one.row.thread_id != stays]
+    done = {row.thread_id: receipt for row, receipt in hand.store.erase_due([(row, Note()) for row in rows], 2000.0)}
+    own = {hand.names[1]: 3, "fork": 1, "fork of the fork": 2}
+    assert {name: receipt.rows["entries"] for name, receipt in done.items()} == {n: own[n] for n in own if n != stays}
+    above = {None: [], "fork": [hand.names[1]], "fork of the fork": [hand.names[1], "fork"]}
+    assert {name: receipt.forks for name, receipt in done.items()} == {
+        name: (stays,) if name in above[stays] else () for name in done
+    }
+    texts = {"fork": ["one", "two", "four"], "fork of the fork": ["one", "two", "four", "five", "six"]}
+    assert stays is None or (fork if stays == "fork" else last).texts() == texts[stays]
+
+
 def test_dropped_texts_leave_the_summary(hand):
     """What the summary covers goes, but the opening, held entries and the tail; the summary stays in use, alone."""
     hand.add(new("be kind", "system"), "one", "two", "three", "four", "five")

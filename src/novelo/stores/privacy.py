@@ -220,7 +220,8 @@ class PrivacyStore(Protocol):
     def erase_due(self, due: Sequence[tuple[ThreadRow, Note]], now: float) -> list[tuple[ThreadRow, Receipt]]:
         """Remove threads that nobody has used since they were read, in one transaction; forks keep what they share.
 
-        What is held, was used or is gone meanwhile is passed over. Call `scrub` when all is done.
+        What is held, was used or is gone meanwhile is passed over. A receipt names the forks that stay: those that go
+        in the same transaction have receipts of their own. Call `scrub` when all is done.
         """
         ...
 

@@ -33,6 +33,19 @@ QUOTING = (
 Ranges = list[tuple[int, int]]
 
 
+def forks_first(rows: Sequence[ThreadRow]) -> list[ThreadRow]:
+    """Threads that go together, forks before what they come from: what both shared need not move to a fork first."""
+    parents = {row.key: row.parent for row in rows}
+
+    def depth(row: ThreadRow) -> int:
+        steps, key = 0, row.parent
+        while key in parents and steps < len(parents):  # a damaged file may go round in circles
+            steps, key = steps + 1, parents[key]
+        return steps
+
+    return sorted(rows, key=depth, reverse=True)
+
+
 def thread_key(secret: bytes, owner: str, thread_id: str, what: str = "thread id") -> bytes:
     """The thread's key: 16 bytes of a hash keyed with the store's secret, so that nobody can guess or forge one.
 

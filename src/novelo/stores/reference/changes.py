@@ -188,8 +188,8 @@ class KeptChanges(KeptRemoving):
             self._share_summary(source, made, at)
             return made.row
 
-    def _part(self, parent: Kept, *, keep: bool) -> tuple[str, ...]:
-        """Forks part from a thread that goes: what it kept itself moves, or is gone; the ids of all that shared it."""
+    def _part(self, parent: Kept, *, keep: bool) -> list[ThreadRow]:
+        """Forks part from a thread that goes: what it kept itself moves, or is gone; all that shared it."""
         row = parent.row
         start = row.fork_at if row.parent is not None else 0
         named = sorted(self._sharing(row.key, start), key=_age)
@@ -217,7 +217,7 @@ class KeptChanges(KeptRemoving):
                     child.vectors |= moved
                     parent.vectors = {name: v for name, v in parent.vectors.items() if name not in moved}
                 child.row = replace(child.row, parent=row.parent, fork_at=start)
-        return tuple(one.row.thread_id for one in named)
+        return [one.row for one in named]
 
 
 def _emptied(entry: StoredEntry) -> StoredEntry:

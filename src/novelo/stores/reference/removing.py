@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -13,7 +13,7 @@ from novelo.stores.base import AuditRow, Cut, Found, Hold, Note, Receipt, Standi
 from novelo.stores.privacy import NOBODY, Gone, Hook, Traces
 from novelo.stores.reference.background import KeptBackground, version_of
 from novelo.stores.reference.kept import Kept
-from novelo.stores.rules import by_hours, checked_reason, dollars, owner_key, plain
+from novelo.stores.rules import by_hours, checked_reason, dollars, forks_first, owner_key, plain
 from novelo.usage import Spent
 
 replace = msgspec.structs.replace
@@ -124,7 +124,7 @@ class KeptAudited(KeptBackground):
 class KeptRemoving(KeptAudited):
     """Erasure and retention."""
 
-    def _part(self, parent: Kept, *, keep: bool) -> tuple[str, ...]:
+    def _part(self, parent: Kept, *, keep: bool) -> list[ThreadRow]:
         raise NotImplementedError  # in changes.py
 
     def scrub(self) -> bool:
@@ -152,9 +152,9 @@ class KeptRemoving(KeptAudited):
             self._free(kept.row)
             return self._gone(kept, now, forks == "keep", note)
 
-    def _gone(self, kept: Kept, now: float, keep: bool, note: Note) -> Receipt:
+    def _gone(self, kept: Kept, now: float, keep: bool, note: Note, going: Collection[bytes] = ()) -> Receipt:
         key, version = kept.row.key, kept.row.content_version + 1
-        named = self._part(kept, keep=keep)
+        named = tuple(fork.thread_id for fork in self._part(kept, keep=keep) if fork.key not in going)
         self._keep_spent(kept, now)
         row = ThreadRow(
             key, "", "", epoch=kept.row.epoch + 1, status="erased", created=kept.row.created, updated=now,
@@ -221,13 +221,11 @@ class KeptRemoving(KeptAudited):
 
     def erase_due(self, due: Sequence[tuple[ThreadRow, Note]], now: float) -> list[tuple[ThreadRow, Receipt]]:
         """Remove threads that nobody has used since they were read; forks keep what they share."""
-        out = []
         with self._lock:
-            for read, note in sorted(due, key=lambda one: one[0].key):
-                kept = self._unused(read)
-                if kept is not None:
-                    out.append((kept.row, self._gone(kept, now, True, note)))
-        return out
+            read = [(self._unused(row), note) for row, note in sorted(due, key=lambda one: one[0].key)]
+            going = {kept.row.key: (kept, note) for kept, note in read if kept is not None}
+            rows = forks_first([kept.row for kept, _ in going.values()])
+            return [(row, self._gone(going[row.key][0], now, True, going[row.key][1], going)) for row in rows]
 
     def _unused(self, read: ThreadRow) -> Kept | None:
         kept = self._living(read.key)

@@ -72,15 +72,14 @@ class Forks(Changes):
         for one in inherited(line, made.fork_at, made.turns, made.running):
             self._put_summary(db, made.key, one)
 
-    def _part(self, db: Connection, parent: ThreadRow, keep: bool) -> tuple[str, ...]:
-        """Forks part from a thread that goes; the ids of all that shared something of its own with it.
+    def _part(self, db: Connection, parent: ThreadRow, keep: bool) -> list[tuple[bytes, str]]:
+        """Forks part from a thread that goes; the keys and ids of all that shared something of its own with it.
 
         What it kept itself moves to the fork that shared most of it, with or without its content, and the others share
         it with that one from now on. What it shared with an earlier thread stays shared with that one.
         """
         start = parent.fork_at if parent.parent is not None else 0
         heirs, children = self._relatives(db, parent.key, start)
-        named = tuple(row[1] for row in heirs)
         if not keep:
             rows = [thread_row(db, key) for key, _ in heirs]
             self._free(db, [row[0] for row in rows if row is not None])
@@ -97,7 +96,7 @@ class Forks(Changes):
                 line = (heir[0], at) if heir is not None and at > start else (parent.parent, at)
             db.run("cut_fork", (child, *line))
             db.run("reseal", (child,))
-        return named
+        return [(bytes(row[0]), row[1]) for row in heirs]
 
     def _relatives(
         self, db: Connection, parent: bytes, start: int

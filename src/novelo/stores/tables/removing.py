@@ -8,7 +8,7 @@ and its rows follow in pieces, each of which makes room for the next.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -16,7 +16,7 @@ import msgspec
 from novelo.errors import StorageCorrupt, StorageFull, StoreError, ThreadHeld
 from novelo.stores.base import Cut, Found, NewEntry, Note, Receipt, Standing, ThreadRow
 from novelo.stores.privacy import NOBODY, Gone, Traces
-from novelo.stores.rules import storable
+from novelo.stores.rules import forks_first, storable
 from novelo.stores.tables.audited import act
 from novelo.stores.tables.changes import TABLES, left_over
 from novelo.stores.tables.connection import Connection, Database
@@ -55,11 +55,17 @@ class Removing(Forks):
             return Receipt(rows, named, scope=key.hex(), at=now, number=number)
 
     def _gone(
-        self, db: Connection, thread: ThreadRow, now: float, keep: bool, at_once: bool = True
+        self,
+        db: Connection,
+        thread: ThreadRow,
+        now: float,
+        keep: bool,
+        at_once: bool = True,
+        going: Collection[bytes] = (),
     ) -> tuple[dict[str, int], Names]:
-        """Take a thread out, in a transaction; what went, and the ids of the forks that shared something with it."""
+        """Take a thread out, in a transaction; what went, and the ids of the forks that shared something and stay."""
         key = thread.key
-        named = self._part(db, thread, keep)
+        named = tuple(name for fork, name in self._part(db, thread, keep) if fork not in going)
         self._keep_spent(db, key, thread.owner, now)
         db.run("erased", (key, now))
         db.run("reseal", (key,))
@@ -161,11 +167,11 @@ class Removing(Forks):
         out = []
         acts = []
         with self.database.writing() as db:
-            for read, note in sorted(due, key=lambda one: one[0].key):
-                thread = self._unused(db, read)
-                if thread is not None:
-                    rows, named = self._gone(db, thread, now, keep=True)
-                    acts.append((thread, note, rows, named))
+            read = [(self._unused(db, row), note) for row, note in sorted(due, key=lambda one: one[0].key)]
+            going = {thread.key: (thread, note) for thread, note in read if thread is not None}
+            for thread in forks_first([thread for thread, _ in going.values()]):
+                rows, named = self._gone(db, thread, now, keep=True, going=going)
+                acts.append((thread, going[thread.key][1], rows, named))
             for thread, note, rows, named in acts:  # the last thing of the transaction: others wait for it
                 number = act(db, self._secret, now, note, "erase", thread.key, rows)
                 out.append((thread, Receipt(rows, named, scope=thread.key.hex(), at=now, number=number)))
