@@ -16,7 +16,7 @@ from langgraph.graph import MessagesState
 from graphs import DeltaState, config, echo, line, opened, say, texts
 from novelo.errors import ConcurrentTurnError
 from novelo.integrations.langgraph import gathering
-from novelo.integrations.langgraph.gathering import PAUSES, Gathering, Offer
+from novelo.integrations.langgraph.gathering import PAUSES, Gathering, Inputs, Offer
 from novelo.stores.tables.rows import over
 
 
@@ -138,6 +138,61 @@ def test_what_was_said_stored_is_there_after_a_crash(path):
     assert done.returncode == 9
     with opened(path) as saver:
         assert [(c, v) for _, c, v in saver.get_tuple(config()).pending_writes] == [("note", "kept")]
+
+
+def test_an_input_does_not_wait_for_a_put_that_is_at_work(path):
+    """What an input became comes in while a put is at work, in time for the next one, and costs no transaction."""
+    with opened(path) as saver:
+        graph = echo(saver)
+        for k in range(3):
+            say(graph, f"question {k}")
+        history = list(saver.list(config()))
+        step = next(one for one in history if one.metadata["source"] == "input")
+        args = (step.config, [("messages", [HumanMessage("late", id="late")])], "task", "~__pregel_pull, __start__")
+        held, let_go = threading.Event(), threading.Event()
+
+        def hold():
+            with saver._shared.ordered:
+                held.set()
+                let_go.wait(20)
+
+        putting = threading.Thread(target=hold)
+        putting.start()
+        assert held.wait(20)
+        writing = threading.Thread(target=saver.put_writes, args=args)
+        writing.start()
+        writing.join(20)
+        in_time = not writing.is_alive()
+        before = rows(path, "checkpoint_writes")
+        let_go.set()
+        putting.join()
+        writing.join()
+        assert in_time and rows(path, "checkpoint_writes") == before
+        assert "task" in [task for task, _, _ in saver.get_tuple(step.config).pending_writes]
+    with opened(path) as saver:
+        assert "task" in [task for task, _, _ in saver.get_tuple(step.config).pending_writes]
+
+
+def test_inputs_come_back_unless_they_were_dropped():
+    """What could not be stored is there again, before what came later; of a thread that is forgotten nothing is."""
+    inputs, at = Inputs(2), ("k", "", "c1")
+    first, later = Offer([("c", 1)], "task", "node"), Offer([("c", 2)], "other", "node")
+    inputs.add(at, first, (1.0, 3))
+    with pytest.raises(ValueError, match="no"), inputs.taking(at) as offers:
+        assert offers == [first] and inputs.oldest() is None
+        inputs.add(at, later, (1.0, 4))
+        raise ValueError("no")
+    assert inputs.oldest() == (at, (1.0, 3))
+    with pytest.raises(ValueError, match="no"), inputs.taking(at) as offers:
+        assert offers == [first, later]
+        inputs.drop(lambda one: one[0] == "k")
+        raise ValueError("no")
+    assert inputs.oldest() is None
+    for k in range(3):
+        inputs.add(("k", "", f"c{k}"), first, (None, 0))
+    assert inputs.oldest()[0] == ("k", "", "c1")  # the oldest made room
+    with inputs.taking(("k", "", "c0")) as offers:
+        assert offers == []
 
 
 # ---------------------------------------------------------------------------------------------- waiting

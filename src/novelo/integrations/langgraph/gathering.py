@@ -17,7 +17,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 WAIT_S = 0.02
 LONGEST = 25  # such waits, while other checkpoints of the thread are put
@@ -25,6 +25,7 @@ PAUSES = 64
 NODES, PASSED = 1000, 1000  # that are remembered
 
 At = tuple[bytes, str, str]  # key of the thread, namespace, id of the checkpoint that was written at
+Since = tuple[float | None, int]  # when the thread was made, as far as that is known, and the version of its content
 
 
 class Offer:
@@ -48,6 +49,69 @@ class Offer:
         if not self.settled and self._open.acquire(timeout=seconds):
             self._open.release()
         return self.settled
+
+
+class Arrived(NamedTuple):
+    """What came at one checkpoint, and which content of the thread the first of it was made beside."""
+
+    since: Since
+    offers: list[Offer]
+
+    def then(self, offers: list[Offer]) -> Arrived:
+        """The same with what came later."""
+        return Arrived(self.since, [*self.offers, *offers])
+
+
+class Inputs:
+    """What the inputs of runs became, by checkpoint, until it is stored: with the next one, or before a reading.
+
+    It comes and is taken without waiting for a put that is at work: what comes behind the put that could have taken it
+    costs a transaction of its own.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._arrived: dict[At, Arrived] = {}
+        self._taken: set[At] = set()
+
+    def add(self, at: At, offer: Offer, since: Since) -> None:
+        """Keep what came."""
+        with self._lock:
+            former = self._arrived.pop(at, None)
+            self._arrived[at] = Arrived(since, [offer]) if former is None else former.then([offer])
+            while len(self._arrived) > self._most:
+                del self._arrived[next(iter(self._arrived))]
+
+    @contextmanager
+    def taking(self, at: At) -> Iterator[list[Offer]]:
+        """What came at a checkpoint, to store it; given back if that raises, unless it was dropped meanwhile."""
+        with self._lock:
+            arrived = self._arrived.pop(at, None)
+            if arrived is not None:
+                self._taken.add(at)
+        try:
+            yield [] if arrived is None else arrived.offers
+        except BaseException:
+            with self._lock:
+                if arrived is not None and at in self._taken:
+                    later = self._arrived.get(at)
+                    self._arrived[at] = arrived if later is None else arrived.then(later.offers)
+            raise
+        finally:
+            with self._lock:
+                self._taken.discard(at)
+
+    def oldest(self) -> tuple[At, Since] | None:
+        """Where the oldest came, and which content of the thread it was made beside."""
+        with self._lock:
+            return next(((at, arrived.since) for at, arrived in self._arrived.items()), None)
+
+    def drop(self, unwanted: Callable[[At], bool]) -> None:
+        """Keep nothing of checkpoints that are not wanted any more."""
+        with self._lock:
+            self._arrived = {at: arrived for at, arrived in self._arrived.items() if not unwanted(at)}
+            self._taken = {at for at in self._taken if not unwanted(at)}
 
 
 class Gathering:

@@ -15,7 +15,7 @@ from novelo.connect import checkpoints
 from novelo.integrations.langgraph.addresses import Place
 from novelo.integrations.langgraph.codec import Codec
 from novelo.integrations.langgraph.copies import Recent, Shelf
-from novelo.integrations.langgraph.gathering import Gathering
+from novelo.integrations.langgraph.gathering import Gathering, Inputs
 from novelo.memory import Memory
 from novelo.stores import checkpoints as stored
 
@@ -41,8 +41,7 @@ class Shared:
         self.said = Recent(512)  # what was made of a message, by its hash: it is written by a task, then by a state
         self.gathering = Gathering()
         self.waiting = Recent(WAITING)  # writes whose checkpoint is on its way
-        self.inputs = Recent(WAITING)  # offers of what was written of inputs, by checkpoint
-        self.since = Recent(WAITING)  # which content of the thread they were made beside
+        self.inputs = Inputs(WAITING)
         self.fresh = Recent(WAITING)  # messages that tasks wrote last, by checkpoint
         self.seen = Recent(WAITING)  # tasks whose writes were read, by checkpoint
         self._keys = Recent(WAITING)
@@ -54,7 +53,7 @@ class Shared:
         """Content of a thread is gone: nothing of it stays in memory here, but what runs still hold."""
         self.shelf.forget(key)
         erased = self.memory.store.thread(key) is None
-        for kept in (self.said, self.inputs, self.since, self.fresh, self.seen, *((self.waiting,) if erased else ())):
+        for kept in (self.said, self.inputs, self.fresh, self.seen, *((self.waiting,) if erased else ())):
             kept.drop(lambda at: at[0] == key)
         self.store.forget(key)
 

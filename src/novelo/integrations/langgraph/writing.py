@@ -31,7 +31,7 @@ from langgraph.checkpoint.base import (
 from novelo.errors import ConcurrentTurnError, InvalidSpec, ThreadHeld
 from novelo.integrations.langgraph.addresses import Addressed, Place, config_of
 from novelo.integrations.langgraph.copies import Talks
-from novelo.integrations.langgraph.gathering import Offer
+from novelo.integrations.langgraph.gathering import Offer, Since
 from novelo.integrations.langgraph.planning import Made, Noted, note, planned
 from novelo.integrations.langgraph.shared import LAPSED, Shared, lapsed
 from novelo.stores import checkpoints as stored
@@ -127,13 +127,11 @@ def _put(
         0 if talks is None else talks.version,
     )
     waiting = (place.key, place.ns, checkpoint["id"])
-    before = (place.key, place.ns, parent)
-    with shared.ordered:
+    with shared.ordered, shared.inputs.taking((place.key, place.ns, parent or "")) as inputs:
         offers = () if hidden else offered()
-        writes, inputs = shared.waiting.pop(waiting) or (), shared.inputs.get(before) or ()
+        writes = shared.waiting.pop(waiting) or ()
         of_parent = [_planned(shared, place, one, talks, made) for one in (*inputs, *offers)]
         lists, created, wrote = shared.store.put(new, writes, [one.new for one in of_parent])
-        shared.inputs.pop(before)
     if talks is None:
         row = shared.memory.store.thread(place.key)
         if row is None or row.created != created:
@@ -200,26 +198,28 @@ def put_writes(
     offer = Offer(writes, task_id, task_path)
     special = all(channel in WRITES_IDX_MAP for channel, _ in writes)
     if task_path.endswith(_INPUT) and not special:
-        with shared.ordered:
-            shared.inputs.put(at, [*(shared.inputs.get(at) or ()), offer])
-            talks = shared.shelf.known(place.key)
-            shared.since.put(at, (None, 0) if talks is None else (talks.created, talks.version))
+        talks = shared.shelf.known(place.key)
+        shared.inputs.add(at, offer, (None, 0) if talks is None else (talks.created, talks.version))
     elif special or not shared.gathering.stored(at, offer):
         _store(shared, place, offer)
 
 
-def _store(shared: Shared, place: Place, offer: Offer) -> None:
-    """Store what a task wrote alone."""
-    _with_places(shared, place.key, lambda talks: _write(shared, place, offer, talks))
+def _store(shared: Shared, place: Place, offer: Offer, since: Since | None = None) -> None:
+    """Store what a task wrote alone.
+
+    Args:
+        since: which content of the thread it was made beside, where that is not the present one: it may say what was
+            removed meanwhile.
+    """
+    _with_places(shared, place.key, lambda talks: _write(shared, place, offer, talks, since))
 
 
-def _write(shared: Shared, place: Place, offer: Offer, talks: Talks | None) -> None:
+def _write(shared: Shared, place: Place, offer: Offer, talks: Talks | None, since: Since | None = None) -> None:
     assert place.id is not None
     at = (place.key, place.ns, place.id)
     written = _planned(shared, place, offer, talks, {})
-    since = (None, 0) if talks is None else (talks.created, talks.version)
-    if offer.path.endswith(_INPUT):  # as it was when the input came: late it may say what was removed since
-        since = shared.since.get(at) or since
+    if since is None:
+        since = (None, 0) if talks is None else (talks.created, talks.version)
     with shared.ordered:
         lists = shared.store.put_writes(*at, written.new, *since)
         if lists is None:
@@ -264,10 +264,10 @@ def flush(shared: Shared) -> None:
     """Store what was written of inputs and not taken up yet."""
     with shared.ordered:
         while (found := shared.inputs.oldest()) is not None:
-            (key, ns, name), offers = found
-            for offer in offers:
-                _store(shared, Place(key, "", "", ns, name), offer)
-            shared.inputs.pop(found[0])
+            (key, ns, name), since = found
+            with shared.inputs.taking(found[0]) as offers:
+                for offer in offers:
+                    _store(shared, Place(key, "", "", ns, name), offer, since)
 
 
 def _with_places(shared: Shared, key: bytes, work: Callable[[Talks | None], None]) -> None:
