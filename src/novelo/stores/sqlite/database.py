@@ -217,12 +217,8 @@ class Database:
         with self._lock:
             if not self._closed:
                 self._lent += 1
-            while not self._closed and self._free:
-                connection = self._free.pop()
-                # Rows that somebody still holds keep the snapshot they were read in: such a connection cannot write.
-                if not self.path or connection.txn_state() == apsw.SQLITE_TXN_NONE:
-                    return connection
-                connection.close(True)
+            if not self._closed and self._free:
+                return self._free.pop()
         if self._closed or not self.path:
             if self._only is not None:
                 self._only.release()
@@ -236,6 +232,7 @@ class Database:
             raise
 
     def _give_back(self, connection: Session) -> None:
+        connection.settle()
         with self._lock:
             if not self._closed:
                 self._free.append(connection)
