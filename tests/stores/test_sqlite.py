@@ -479,7 +479,7 @@ def test_no_gap_is_seen_where_no_tree_is(path):
 
 
 def test_rows_that_somebody_holds_stop_no_writer(tmp_path):
-    """A statement that was left half read ends when its connection comes back: no snapshot of it stops writers or logs."""
+    """A statement left half read ends when its connection comes back: no snapshot of it stops writers or logs."""
     with novelo.open(f"sqlite:///{tmp_path}/a.db", worker="off") as memory:
         for k in range(5):
             memory.thread(f"t{k}").append([{"role": "user", "content": "olá"}])
