@@ -478,6 +478,26 @@ def test_no_gap_is_seen_where_no_tree_is(path):
     assert list(apsw.Connection(str(path)).execute("PRAGMA integrity_check")) == [("ok",)]
 
 
+def test_a_reader_that_stays_holds_no_writer_up(tmp_path, monkeypatch):
+    """While a removal waits for another program's reader, turns are taken; it is pending if the reader stays."""
+    monkeypatch.setattr("novelo.stores.sqlite.database.SCRUB_S", 20.0)
+    with novelo.open(f"sqlite:///{tmp_path}/a.db", worker="off") as memory:
+        thread = memory.thread("t")
+        thread.append([{"role": "user", "content": "olá"}])
+        reader = apsw.Connection(f"{tmp_path}/a.db")
+        reader.execute("BEGIN")
+        list(reader.execute("SELECT count(*) FROM entries"))
+        deleting = threading.Thread(target=thread.delete, args=([0],))
+        deleting.start()
+        while not thread.messages()[0].deleted:
+            time.sleep(0.01)
+        memory.thread("other").append([{"role": "user", "content": "olá"}])
+        still = deleting.is_alive()
+        reader.close()
+        deleting.join(30)
+        assert still and not deleting.is_alive()
+
+
 def test_rows_that_somebody_holds_stop_no_writer(tmp_path):
     """A statement left half read ends when its connection comes back: no snapshot of it stops writers or logs."""
     with novelo.open(f"sqlite:///{tmp_path}/a.db", worker="off") as memory:

@@ -331,18 +331,24 @@ class Database:
         return not self._bytes.gaps()
 
     def _emptied(self, patience_s: float) -> bool:
-        """Write the log into the file and cut it to nothing; False if a reader blocks it for so long."""
+        """Write the log into the file and cut it to nothing; False if a reader blocks it for so long.
+
+        Between two tries others may write: a reader of another process stays as long as it likes.
+        """
         deadline = time.monotonic() + patience_s
+        while not self._checkpointed():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(random.uniform(0.005, 0.03))  # noqa: S311
+        return True
+
+    def _checkpointed(self) -> bool:
         with self._writing, self.reading() as connection:
-            connection.set_busy_timeout(0)  # a reader may stay for long: our own patience is shorter than a writer's
+            connection.set_busy_timeout(0)  # our own patience is shorter than a writer's
             try:
-                while next(iter(connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")))[0]:
-                    if time.monotonic() > deadline:
-                        return False
-                    time.sleep(random.uniform(0.005, 0.03))  # noqa: S311
+                return not next(iter(connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")))[0]
             finally:
                 connection.set_busy_handler(_Patience())
-        return True
 
     def vacuum(self, full: bool) -> bool:
         """Write the file anew without its gaps, and empty the log; False if a reader is in the way."""
