@@ -243,7 +243,6 @@ CREATE TABLE audit (
   why TEXT NOT NULL,
   chain BLOB NOT NULL
 );
-CREATE INDEX audit_by_scope ON audit (scope, number);
 
 -- How many acts there are, and when something was done last that one process of all does at a time.
 CREATE TABLE marks (name TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;
