@@ -64,7 +64,7 @@ def test_what_was_erased_after_a_backup(tmp_path):
     with novelo.open(url, vault=vault, key=key, worker="off") as memory:
         memory.thread("a", owner="ana").erase()
     restored = f"sqlite:///{tmp_path}/b.db"
-    with pytest.raises(NoveloError):
+    with pytest.raises(NoveloError, match=r"1 of the things .* open it once so that it can be written"):
         novelo.open(restored, vault=vault, key=key, read_only=True)
     with novelo.open(restored, vault=vault, key=key, worker="off") as memory:
         assert seen(memory) == []

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from novelo.cli.common import console, default_database, open_database, print_json, say
+from novelo.cli.common import console, counted, default_database, open_database, print_json, say
 from novelo.cli.moving import Telling
 from novelo.cli.show import AsJson, Database
 from novelo.errors import InvalidSpec
@@ -75,7 +75,7 @@ def _print(found: Checkup) -> None:
         _tell(out, one)
     for kind, count in found.more.items():
         out.print(Text(f"and {count} more of {kind}"))
-    say(f"{found.looked_at} of {found.threads} threads looked at; " + _sum(found))
+    say(f"{found.looked_at:,} of {counted(found.threads, 'thread')} looked at; " + _sum(found))
 
 
 def _tell(out: Any, one: Finding) -> None:
@@ -87,7 +87,7 @@ def _tell(out: Any, one: Finding) -> None:
 
 def _sum(found: Checkup) -> str:
     counts = {word: sum(one.severity == word for one in found.findings) for word in STYLES}
-    said = ", ".join(f"{count} {word}{'s' if count > 1 else ''}" for word, count in counts.items() if count)
+    said = ", ".join(counted(count, word) for word, count in counts.items() if count)
     return said or "nothing is wrong"
 
 

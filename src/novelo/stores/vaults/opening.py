@@ -43,15 +43,15 @@ def matched(database: Any, facts: Facts, vault: Vault, encrypt: bool) -> None:
     """
     if facts.encrypted and not encrypt:
         raise KeyRefused("the database is encrypted: open it with key=, or set NOVELO_KEY")
+    own = blake2b(b"vault", key=database.secret, digest_size=16).digest()
     if encrypt and not facts.encrypted and not _fresh(database):
-        if vault.fact("encrypted") is not None:
+        if vault.fact("encrypted") is not None and vault.fact("database") == own:
             raise StorageCorrupt("the mark that the database is encrypted was taken out: restore a backup")
         raise InvalidSpec(
             "the database holds threads in plain text: export them into a new, encrypted one (docs/encryption.md)"
         )
     if facts.vault is not None and facts.vault != vault.id:
         raise InvalidSpec(f"{vault.name} is not the vault of this database: name the one it was opened with before")
-    own = blake2b(b"vault", key=database.secret, digest_size=16).digest()
     if vault.settle("database", own) != own:
         raise InvalidSpec(f"{vault.name} is the vault of another database: give each database one of its own")
     if vault.last() < facts.seen:
@@ -94,7 +94,10 @@ def replay(store: Any, database: GuardedDatabase, seen: int, destroy: Callable[[
     with database.inner.reading() as db:
         back = [note for note in _last_of_each(notes) if _is_back(db, note, database)]
     if back and database.read_only:
-        raise StorageReadOnly(f"{len(back)} erased things are in the database again, and it cannot be written")
+        raise StorageReadOnly(
+            f"{len(back)} of the things that the vault says were erased are in this database, as in a restored backup: "
+            "open it once so that it can be written (`novelo threads -d …` does), and they are erased again"
+        )
     database.replaying = True
     try:
         for note in back:
@@ -114,7 +117,7 @@ def replay(store: Any, database: GuardedDatabase, seen: int, destroy: Callable[[
             db.run("see_vault", (notes[-1].number,))
     if back:
         log.warning(
-            "%d erasures were made again by the ledger: of a restored backup, or of a process that died", len(back)
+            "%d of the vault's erasures made again: a backup was restored, or a process died while it erased", len(back)
         )
         if not store.scrub():
             log.warning("traces of them are still in the files: a reader holds the log")
