@@ -232,6 +232,15 @@ def test_no_such_database(postgres_url):
         novelo.open(urlunsplit(urlsplit(postgres_url)._replace(path="/nowhere")))
 
 
+def test_no_such_user(postgres):
+    """A user whom the server does not know is no missing database."""
+    if fix_postgres.NAMED:
+        pytest.skip("another server may ask for a password first")
+    server = urlsplit(postgres)
+    with pytest.raises(StorageUnavailable, match=r"refused the name or the password"):
+        novelo.open(urlunsplit(server._replace(netloc=f"nobody_here@{server.hostname}:{server.port}")))
+
+
 @pytest.fixture(scope="module")
 def guarded():
     """A server that asks one user for a password, lets another have one connection, and a third one only read."""
