@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -47,12 +48,15 @@ def doctor(
         place or database or default_database(), must_exist=True, read_only=True, worker="off"
     ) as memory:  # fmt: skip
         found = memory.doctor(policy=policy, window=window, most=number, deep=deep, progress=told)
+        clear = bool(os.environ.get("NOVELO_KEY")) and not memory.encrypted
     if as_json:
         import msgspec
 
         print_json({**msgspec.to_builtins(found), "sound": found.sound})
     else:
         _print(found)
+    if clear:
+        say("NOVELO_KEY is set, and this database is in clear: `novelo keys begin` begins an encrypted one")
     if not found.sound:
         raise typer.Exit(1)
 

@@ -41,7 +41,7 @@ def backup(
         raise InvalidSpec("backup: expected at most a database and a file")
     source, path = [default_database(), *places][-2:]
     with Telling() as told:
-        report = novelo.backup(source, path.removeprefix("sqlite:///"), force=force, progress=told)
+        report = novelo.backup(source, path, force=force, progress=told)
     report.same = report.written = 0  # of interest to a copy that is brought up to date
     _print(report, as_json)
 
