@@ -144,6 +144,7 @@ def search(
             )
         )
     if not hits:
+        say("nothing found")
         raise typer.Exit(1)
 
 
