@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from contextlib import contextmanager
 
 import msgspec
 import pytest
@@ -16,7 +17,9 @@ pytest.importorskip("langgraph")
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.graph import END, START, MessagesState, StateGraph
 
-from fix_vaults import KEY
+import novelo
+from fix_vaults import KEY, Place
+from novelo.errors import StorageReadOnly, ThreadErased
 from novelo.facts import Fact
 from novelo.integrations.langgraph import NoveloSaver
 from novelo.messages import Message
@@ -122,15 +125,15 @@ def answers(memory, talk):
 class Backup:
     """A copy of a place's database without its vault."""
 
-    def __init__(self, place, folder):
-        self.place, self.file = place, folder / "backup.db"
+    def __init__(self, place, folder, name="backup"):
+        self.place, self.file = place, folder / f"{name}.db"
         if place.file is not None:
             shutil.copy(place.file, self.file)
             return
         from novelo.stores.postgres.database import Settings
         from novelo.stores.postgres.texts import TABLES
 
-        self.tables = {table: f"{Settings(place.url).schema}.copy_of_{table}" for table in TABLES}
+        self.tables = {table: f"{Settings(place.url).schema}.{name}_of_{table}" for table in TABLES}
         for table, copy in self.tables.items():
             place.ask(f"CREATE TABLE {copy} AS SELECT * FROM {table}")
 
@@ -183,3 +186,173 @@ def test_what_a_pattern_masked_stays_masked_in_a_restored_backup(place, key, apa
         assert memory.audit_check()[1] == [] and STEM not in str(memory.audit(1000))
         assert STEM not in str(memory.doctor())
     assert FOUND.search(place.bytes()) is None
+
+
+def test_what_is_said_again_later_stays(place, key, apart):
+    """A redaction takes what was there. The database that had it is not masked again, nor a backup from after it."""
+    with place.open(key) as memory:
+        memory.thread("t").title = "of maria"
+        memory.thread("t").redact("maria")
+        memory.thread("t").append([{"role": "user", "content": "maria again"}])
+    backup = Backup(place, apart)
+    for restore in (False, True):
+        if restore:
+            backup.restore()
+        with place.open(key) as memory:
+            assert (
+                memory.thread("t").messages()[0].text == "maria again" and memory.thread("t").title == "of [redacted]"
+            )
+
+
+def test_each_redaction_is_made_again_where_it_is_missing(place, key, apart):
+    """A later pattern may match what an earlier one has left; a backup from between them lacks the later one alone."""
+    with place.open(key) as memory:
+        memory.thread("t").title, memory.thread("t").tags = "maria silva", ("joão",)
+    oldest = Backup(place, apart, "oldest")
+    with place.open(key) as memory:
+        memory.thread("t").redact("maria")
+        memory.thread("t").metadata = {"later": "maria, another one"}
+    between = Backup(place, apart, "between")
+    with place.open(key) as memory:
+        memory.thread("t").redact(r"\[redacted\] silva|joão")
+        last = kept(memory, memory.thread("t"))
+        assert "maria, another one" in last
+    between.restore()
+    with place.open(key) as memory:
+        assert kept(memory, memory.thread("t")) == last
+    oldest.restore()
+    for _ in range(2):
+        with place.open(key) as memory:
+            assert (memory.thread("t").title, memory.thread("t").tags) == ("[redacted]", ("[redacted]",))
+            assert [row.action for row in memory.audit()] == ["pattern"]  # both in one pass, and once
+
+
+def test_a_thread_that_began_anew_is_another_one(place, key, apart):
+    """Notes are of the thread that was made then: one that begins under its id says what it likes."""
+    with place.open(key) as memory:
+        memory.thread("t").title = "of maria"
+    backup = Backup(place, apart)
+    with place.open(key) as memory:
+        memory.thread("t").redact("maria")
+        memory.thread("t").erase()
+        memory.thread("t").title = "maria anew"
+        place.ask("DELETE FROM audit")  # as a restored copy whose acts are others
+        place.ask("DELETE FROM marks WHERE name = 'vault ledger'")
+    with place.open(key) as memory:
+        assert memory.thread("t").title == "maria anew"
+    backup.restore()
+    with place.open(key) as memory:
+        assert memory.thread("t").row is None
+
+
+def test_forks_are_masked_with_what_they_share(place, key, apart):
+    """A fork that shares a masked message says nothing of it in its own title either, as the first time."""
+    with place.open(key) as memory:
+        talk = memory.thread("t")
+        talk.append([{"role": "user", "content": "I am maria"}, {"role": "assistant", "content": "hi"}])
+        talk.fork(1, "f").title = "maria's fork"
+        memory.thread("f").append([{"role": "user", "content": "maria here"}])
+        memory.thread("alone").title = "another maria"
+    backup = Backup(place, apart)
+    with place.open(key) as memory:
+        memory.thread("t").redact("maria")
+        first = {name: kept(memory, memory.thread(name)) for name in ("t", "f", "alone")}
+        assert "maria" in first["alone"]
+    backup.restore()
+    with place.open(key) as memory:
+        assert {name: kept(memory, memory.thread(name)) for name in ("t", "f", "alone")} == first
+
+
+def test_what_a_fork_was_left_goes_from_it_again(place, key, apart):
+    """A message that a fork inherited from an erased thread, and that was deleted there, is deleted again."""
+    with place.open(key) as memory:
+        memory.thread("t").append([{"role": "user", "content": "I am maria"}, {"role": "assistant", "content": "hi"}])
+        memory.thread("t").fork(1, "f")
+    backup = Backup(place, apart)
+    with place.open(key) as memory:
+        memory.thread("t").erase(forks="keep")
+        memory.thread("f").delete([0])
+    backup.restore()
+    with place.open(key) as memory:
+        assert memory.thread("f").messages()[0].deleted and "maria" not in kept(memory, memory.thread("f"))
+
+
+def test_any_mask_of_a_program_is_noted(place, key, apart):
+    """A function that a program gives to the store tells nothing of what it took: the whole text is masked again."""
+    with place.open(key) as memory:
+        memory.thread("t").title, memory.thread("t").state["n"] = "of maria", "nothing"
+    backup = Backup(place, apart)
+    with place.open(key) as memory:
+        memory.store.rewrite(memory.thread("t").row, {}, 5.0, mask=lambda text: text.replace("maria", "M"))
+    backup.restore()
+    with place.open(key) as memory:
+        assert (memory.thread("t").title, memory.thread("t").state["n"]) == ("[redacted]", "nothing")
+
+
+def test_short_texts_tear_no_other_words(place, key, apart):
+    """Two digits behind a word are masked there again, and neither in another number nor as a number of the state."""
+    with place.open(key) as memory:
+        talk = memory.thread("t")
+        talk.title, talk.metadata = "my PIN 42", {"n": 42, "year": 1942, "said": "42"}
+    backup = Backup(place, apart)
+    with place.open(key) as memory:
+        memory.thread("t").redact(r"(?<=PIN )\d\d")
+        first = kept(memory, memory.thread("t"))
+    backup.restore()
+    with place.open(key) as memory:
+        assert kept(memory, memory.thread("t")) == first and memory.thread("t").metadata["n"] == 42
+
+
+def test_a_removal_that_is_rolled_back_leaves_no_note(place, key, monkeypatch):
+    """Its note is withdrawn, so that nothing is masked when the memory is opened again."""
+    with place.open(key) as memory:
+        memory.thread("t").title = "of maria"
+        database = memory.store.database.inner
+        writing = database.writing
+
+        @contextmanager
+        def refused():
+            with writing() as connection:
+                yield connection
+                raise StorageReadOnly("refused while it was committed")
+
+        monkeypatch.setattr(database, "writing", refused)
+        with pytest.raises(StorageReadOnly):
+            memory.thread("t").redact("maria")
+        monkeypatch.undo()
+        assert memory.vault.last() == 2 and memory.vault.erased() == []
+    with place.open(key) as memory:
+        assert memory.thread("t").title == "of maria"
+
+
+def test_a_backup_that_cannot_be_written_is_not_served(tmp_path, apart):
+    """Opened read-only it would say what was masked: refused, until it was opened once to write."""
+    place = Place(f"sqlite:///{tmp_path}/chat.db", tmp_path)
+    with place.open(None) as memory:
+        memory.thread("t").title = "of maria"
+    backup = Backup(place, apart)
+    with place.open(None) as memory:
+        memory.thread("t").redact("maria")
+    backup.restore()
+    with pytest.raises(StorageReadOnly, match="in the database again"):
+        novelo.open(place.url, vault=place.vault, read_only=True)
+    place.open(None).close()
+    with novelo.open(place.url, vault=place.vault, read_only=True) as memory:
+        assert memory.thread("t").title == "of [redacted]"
+
+
+def test_fingerprints_die_with_the_key_of_their_thread(place):
+    """When an encrypted thread is erased nobody can make its hashes any more, whatever else he has."""
+    with place.open() as memory:
+        memory.thread("t").title = "of maria"
+        memory.thread("t").redact("maria")
+        row = memory.thread("t").row
+        with memory.store.database.reading() as db:
+            key = db.print_key(row.key)
+            assert key == db.print_key(row.key) and b"maria" not in key
+        memory.thread("t").erase()
+        with memory.store.database.reading() as db, pytest.raises(ThreadErased):
+            db.print_key(row.key)
+        memory.thread("t").title = "anew"
+        with memory.store.database.reading() as db:
+            assert db.print_key(row.key) != key

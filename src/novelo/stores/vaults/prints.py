@@ -5,15 +5,15 @@ database, from the thread's key and, with encryption, from the thread's data key
 vault alone nobody can try out guesses, in the database alone there is nothing to try them on, and with the data key of
 an erased thread its fingerprints become noise.
 
-Hashing each window of each length in a text would take a microsecond a character. So a sum over the window that is
-cheap to move by one character (Karp and Rabin, 1987: "Efficient randomized pattern-matching algorithms") is compared
-first, by 16 bits, and one window in 65,521 is hashed for nothing. The 16 bits stand in the fingerprint, hidden under
-the same key: a sum whose base could be worked out would tell of the text.
+Hashing all windows of all lengths in a text would take a microsecond each. So a sum that is cheap to move along a text
+(Karp and Rabin, 1987: "Efficient randomized pattern-matching algorithms") is compared first, over the beginning of each
+window: 4, 8, 16 or `HEAD` characters, so that four passes serve all lengths. What is in the ledger of it are 16 bits,
+hidden under the key like the rest: from sums in clear their base could be worked out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from itertools import accumulate, islice
 
@@ -23,6 +23,7 @@ from novelo.errors import StorageCorrupt
 from novelo.pattern import MASK, NEAR, PAD, Piece
 
 PRIME = 65521  # the largest one below 2^16: products stay small, so that sums are quick
+HEAD = 32  # characters of a window that are summed, at most
 TAG = 16  # bytes of a hash
 
 Print = tuple[int, int, bytes, int]  # length of the window, characters beside the text, hash, hidden sum
@@ -31,17 +32,18 @@ _UNPACK = msgspec.msgpack.Decoder(list[Print]).decode
 
 
 def fingerprints(found: Iterable[Piece], key: bytes) -> bytes:
-    """What the ledger notes of texts; in an order that tells nothing."""
+    """What the ledger notes of texts; their order tells nothing."""
     hashes = _Hashes(key)
     out = []
     for window, near in found:
         tag = hashes.tag(window)
-        out.append((len(window), near, tag, hashes.sums(window)[-1] ^ hashes.veil(tag)))
+        total = hashes.sums(window[: _head(len(window))])[-1]
+        out.append((len(window), near, tag, total ^ hashes.veil(tag)))
     return _PACK(sorted(out))
 
 
 class Prints:
-    """A mask over the texts that some fingerprints are of; where two overlap, over both as one."""
+    """A mask over the texts that some fingerprints are of; where some overlap, over all of them as one."""
 
     def __init__(self, packed: bytes, key: bytes) -> None:
         """From what the ledger notes.
@@ -50,23 +52,25 @@ class Prints:
             StorageCorrupt: it was altered.
         """
         self._hashes = _Hashes(key)
-        self._wanted: dict[tuple[int, int], dict[int, set[bytes]]] = {}
+        self._wanted: dict[int, dict[int, dict[tuple[int, int], set[bytes]]]] = {}  # by head, and sum of it
         try:
             found = _UNPACK(packed)
-        except msgspec.MsgspecError as error:
-            raise StorageCorrupt("a note of the vault was altered outside of novelo: restore its backup") from error
+        except msgspec.MsgspecError:
+            found = [(0, 0, b"", 0)]
+        if any(length <= 2 * near for length, near, *_ in found):
+            raise StorageCorrupt("a note of the vault was altered outside of novelo: restore its backup")
         for length, near, tag, veiled in found:
-            sums = self._wanted.setdefault((length, near), {})
-            sums.setdefault(veiled ^ self._hashes.veil(tag), set()).add(tag)
-        self._shortest = min((length for length, _ in self._wanted), default=1 << 62)
+            sums = self._wanted.setdefault(_head(length), {})
+            windows = sums.setdefault(veiled ^ self._hashes.veil(tag), {})
+            windows.setdefault((length, near), set()).add(tag)
+        self._shortest = min((one[0] for one in found), default=1 << 62)
 
     def __call__(self, text: str) -> str:
-        """The text with each of them masked; the same object if there is none. Linear in the text, for each length."""
+        """The text with each of them masked; the same object if there is none. Linear in the text."""
         if len(text) + 2 * NEAR < self._shortest:
             return text
-        spans = sorted(self._spans(PAD + text + PAD))
         out, done, last = list[str](), 0, -1
-        for start, stop in spans:
+        for start, stop in sorted(self._spans(PAD + text + PAD)):
             start, stop = max(start - NEAR, 0), min(stop - NEAR, len(text))
             if stop <= last or start >= stop:
                 continue
@@ -75,18 +79,17 @@ class Prints:
             done = last = stop
         return "".join((*out, text[done:])) if out else text
 
-    def _spans(self, padded: str) -> list[tuple[int, int]]:
+    def _spans(self, padded: str) -> Iterator[tuple[int, int]]:
         """Where they stand in a text between two pads."""
         sums = self._hashes.sums(padded)
-        out: list[tuple[int, int]] = []
-        for (length, near), wanted in self._wanted.items():
-            power = pow(self._hashes.base, length, PRIME)
-            pairs = enumerate(zip(sums, islice(sums, length, None), strict=False))
+        for head, wanted in self._wanted.items():
+            power = pow(self._hashes.base, head, PRIME)
+            pairs = enumerate(zip(sums, islice(sums, head, None), strict=False))
             likely = [(at, found) for at, (a, b) in pairs if (found := (b - a * power) % PRIME) in wanted]
             for at, found in likely:
-                if self._hashes.tag(padded[at : at + length]) in wanted[found]:
-                    out.append((at + near, at + length - near))
-        return out
+                for (length, near), tags in wanted[found].items():
+                    if self._hashes.tag(padded[at : at + length]) in tags:
+                        yield at + near, at + length - near
 
 
 class _Hashes:
@@ -114,3 +117,8 @@ class _Hashes:
         """The sums over all beginnings of a text, the empty one first."""
         base = self.base
         return list(accumulate(map(ord, text), lambda total, code: (total * base + code) % PRIME, initial=0))
+
+
+def _head(length: int) -> int:
+    """How much of a window of a length is summed."""
+    return min(HEAD, 1 << length.bit_length() - 1)

@@ -7,7 +7,8 @@ masked is looked for by its fingerprints in all that is kept of the thread, and 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from novelo.errors import StorageReadOnly, StorageUnavailable, Undecipherable
@@ -20,7 +21,6 @@ from novelo.stores.vaults.prints import Prints
 
 STATUS = 12  # where a thread's row says whether it was erased
 MADE = 11  # where a collection's says when it was made
-PAGE = 500  # entries that are read at once
 log = logging.getLogger("novelo")
 
 
@@ -42,10 +42,18 @@ def replay(store: Any, database: GuardedDatabase, seen: int, destroy: Callable[[
             left = sum(_is_back(database, note) for step in _steps(notes) for note in step)
             if left:
                 raise StorageReadOnly(f"{left} erased things may be in the database again, and it cannot be written")
-        done = 0
-        for step in _steps(notes):  # each is looked at when its turn comes: a fork may have got an entry meanwhile
+        done, steps = 0, _steps(notes)
+        places = defaultdict[bytes, list[int]](list)
+        for note, *_ in steps:
+            if note.kind == ENTRY and note.mark:
+                places[note.key].append(note.place)
+        for step in steps:  # each is looked at when its turn comes: a fork may have got an entry meanwhile
             back = [note for note in step if _is_back(database, note)]
-            done += bool(back) and _again(store, database, back)
+            if back and back[0].kind == PATTERN:
+                done += _mask_again(store, database, back, places[back[0].key])
+            elif back:
+                _again(store, back[0])
+                done += 1
     finally:
         database.replaying = False
     for note in notes:
@@ -94,27 +102,34 @@ def _is_back(database: GuardedDatabase, note: Erased) -> bool:
         return entry is not None and entry[7] is not None and db.mark(note.key, note.place, entry[7]) != note.mark
 
 
-def _again(store: Any, database: GuardedDatabase, step: list[Erased]) -> bool:
-    """Make an erasure again; False if nothing was left to do."""
-    note = step[0]
+def _again(store: Any, note: Erased) -> None:
+    """Make an erasure again."""
     if note.kind == COLLECTION:
         store.documents.erase(note.key, note.moment)
-        return True
-    if note.kind in (THREAD, KEPT):
+    elif note.kind == ENTRY:  # it was deleted, or what it was masked with nobody knows
+        store.rewrite(_thread(store, note), {note.place: None}, note.moment)
+    else:
         store.erase(note.key, note.moment, forks="keep" if note.kind == KEPT else "erase")
-        return True
-    thread = store.thread(note.key)
-    if thread is None:
-        raise StorageUnavailable(f"thread {note.key.hex()} went while the ledger was replayed: open the memory again")
-    if note.kind == ENTRY:  # what it was masked with nobody knows, or it was deleted
-        return bool(store.rewrite(thread, {note.place: None}, note.moment))
+
+
+def _mask_again(store: Any, database: GuardedDatabase, notes: list[Erased], places: Sequence[int]) -> bool:
+    """Mask again what patterns had matched in one thread; whether there was anything."""
+    thread = _thread(store, notes[0])
     try:
-        mask = _mask(database, step)
+        mask = _mask(database, notes)
     except Undecipherable as error:
         if getattr(error, "destroyed", False):  # nobody reads the thread any more
             return False
         raise
-    return bool(store.rewrite(thread, _masked(store, thread, mask), note.moment, mask=mask).receipt.number)
+    done = store.rewrite(thread, _masked(store, thread, mask, places), notes[0].moment, mask=mask)
+    return bool(done.receipt.number)
+
+
+def _thread(store: Any, note: Erased) -> ThreadRow:
+    found: ThreadRow | None = store.thread(note.key)
+    if found is None:
+        raise StorageUnavailable(f"thread {note.key.hex()} went while the ledger was replayed: open the memory again")
+    return found
 
 
 def _mask(database: GuardedDatabase, notes: list[Erased]) -> Mask:
@@ -131,12 +146,11 @@ def _mask(database: GuardedDatabase, notes: list[Erased]) -> Mask:
     return mask
 
 
-def _masked(store: Any, thread: ThreadRow, mask: Mask) -> dict[int, NewEntry]:
-    """The entries of a thread that a mask changes, as they are to stand there."""
+def _masked(store: Any, thread: ThreadRow, mask: Mask, places: Sequence[int]) -> dict[int, NewEntry]:
+    """Entries as a mask leaves them; of some places, for an entry that was not masked then is not masked now."""
     out: dict[int, NewEntry] = {}
-    for start in range(0, thread.head, PAGE):
-        for entry in store.range(thread, start, PAGE, hidden=True):
-            clean = masked_message(entry.message, mask)
-            if clean is not entry.message:
-                out[entry.position] = NewEntry(clean, 0, indexed_words(clean) if store.indexed else "")
+    for entry in store.entries(thread, [place for place in places if place < thread.head]):
+        clean = masked_message(entry.message, mask)
+        if clean is not entry.message:
+            out[entry.position] = NewEntry(clean, 0, indexed_words(clean) if store.indexed else "")
     return out
