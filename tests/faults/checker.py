@@ -27,6 +27,7 @@ from pathlib import Path
 import apsw
 import msgspec
 
+from novelo.stores.bodies import message_of
 from novelo.stores.tables.rows import from_row, unsealed
 from novelo.summaries import Summary, source_hash
 
@@ -112,7 +113,7 @@ def snapshot(connection):
 
 def text_of(body):
     """The text of a stored message's body."""
-    return "" if body is None else json.loads(b"{" + bytes(body).lstrip(b",")).get("content", "") or ""
+    return "" if body is None else message_of(1, bytes(body)).text
 
 
 def check(database, acknowledged, *, least=1, connection=None, touched=()):

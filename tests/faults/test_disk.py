@@ -328,7 +328,7 @@ def everything_of(memory, name):
     seen = [(e.position, e.role, e.text) for e in thread.messages()]
     facts = (thread.title, thread.tags, dict(thread.state), thread.metadata)
     manifests = [msgspec.to_builtins(thread.manifest(k + 1)) for k in range(len(thread.turns()))]
-    found = sorted(h.text for h in thread.search("question"))
+    found = sorted(h.text for h in thread.search("question", limit=99))
     return json.dumps([seen, facts, manifests, found], default=str)
 
 
@@ -348,7 +348,7 @@ def test_flipped_bits_are_errors_never_altered_text(tmp_path):
     """T9: of every flipped bit a reader gets the truth or an error, never another text; and flips are noticed."""
     with novelo.open(f"sqlite:///{tmp_path}/a.db") as memory:
         for name in ("a", "b", "c"):
-            talk(memory, name, 12)
+            talk(memory, name, 30)
             thread = memory.thread(name)
             thread.title, thread.tags, thread.metadata = f"title {name}", ["x", name], {"n": name}
             thread.state["preference"] = f"state of {name}"

@@ -318,11 +318,19 @@ class CheckpointStore(Protocol):
         ...
 
     def delete_runs(self, runs: Sequence[str], owner: str | None) -> int:
-        """Remove the checkpoints that some runs made; how many."""
+        """Remove the checkpoints that some runs made; how many.
+
+        Raises:
+            ThreadHeld: a hold forbids it for one of their threads; nothing was removed.
+        """
         ...
 
     def prune(self, key: bytes, keep_latest: bool) -> int:
-        """Remove checkpoints but the newest of each namespace and what it is rebuilt from, or all; how many."""
+        """Remove checkpoints but the newest of each namespace and what it is rebuilt from, or all; how many.
+
+        Raises:
+            ThreadHeld: a hold forbids it.
+        """
         ...
 
     def copy(self, source: ThreadRow, key: bytes, names: tuple[str, str], now: float) -> None:

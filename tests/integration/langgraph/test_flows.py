@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from graphs import DeltaState, config, echo, line, opened, say, texts
+from novelo.errors import ThreadHeld
 from novelo.integrations.langgraph import NoveloSaver
 
 
@@ -409,6 +410,34 @@ def test_prune_and_delete_runs_leave_the_transcript(path):
         assert texts(saver.transcript("t"))[:3] == ["one", "echo 1: one", "two"]
         saver.delete_thread("t")
         assert saver.transcript("t") == []
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_hold_keeps_checkpoints(path, whole):
+    """Of a thread that is held, or whose owner is, no checkpoint is pruned or deleted; others are."""
+    with opened(path) as saver:
+        graph = echo(saver)
+        for thread in ("held", "free"):
+            for run in ("r1", "r2"):
+                graph.invoke(
+                    {"messages": [HumanMessage(run)]}, {**config(thread, owner=thread), "metadata": {"run_id": run}}
+                )
+        held = config("held", owner="held")
+        thread = saver.memory.thread("held", owner="held")
+        _ = saver.memory.hold_owner("held", "case 1") if whole else thread.hold("case 1")
+        before = [found.config for found in saver.list(held)]
+        for strategy in ("keep_latest", "delete"):
+            with pytest.raises(ThreadHeld):
+                saver.prune(["held"], strategy=strategy, owner="held")
+        with pytest.raises(ThreadHeld):
+            saver.delete_for_runs(["r1"])
+        assert [found.config for found in saver.list(held)] == before
+        assert len(list(saver.list(config("free", owner="free")))) == len(before)
+        saver.prune(["free"], owner="free")
+        assert len(list(saver.list(config("free", owner="free")))) == 1
+        _ = saver.memory.release_owner("held") if whole else thread.release()
+        saver.prune(["held"], owner="held")
+        assert len(list(saver.list(held))) == 1
 
 
 def test_time_to_live(path, monkeypatch):

@@ -223,7 +223,11 @@ class NoveloSaver(Awaited):
         self.memory.forget(key)
 
     def delete_for_runs(self, run_ids: Sequence[str], *, owner: str | None = None) -> None:
-        """Remove the checkpoints of some runs, of all owners or one; the transcript stays."""
+        """Remove the checkpoints of some runs, of all owners or one; the transcript stays.
+
+        Raises:
+            ThreadHeld: a hold forbids it for one of their threads; nothing was removed.
+        """
         self._shared.store.delete_runs([str(run) for run in run_ids], owner)
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str, *, owner: str = "") -> None:
@@ -246,12 +250,19 @@ class NoveloSaver(Awaited):
 
         Raises:
             InvalidSpec: another strategy.
+            ThreadHeld: holds forbid it for some of the threads; all others are pruned.
         """
         if strategy not in ("keep_latest", "delete"):
             raise InvalidSpec(f"strategy={strategy!r}: expected 'keep_latest' or 'delete'")
         writing.flush(self._shared)
+        refused: ThreadHeld | None = None
         for thread_id in thread_ids:
-            self._shared.store.prune(self.memory.store.key_of(owner, str(thread_id)), strategy == "keep_latest")
+            try:
+                self._shared.store.prune(self.memory.store.key_of(owner, str(thread_id)), strategy == "keep_latest")
+            except ThreadHeld as error:
+                refused = refused or error
+        if refused is not None:
+            raise refused
 
     def sweep(self) -> int:
         """Erase the threads whose time to live is over; how many. `setup` does it too. Held ones stay."""

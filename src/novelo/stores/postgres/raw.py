@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 
 from novelo.errors import InvalidMessage, InvalidSpec, StorageUnavailable
-from novelo.messages import ROLES, decode
+from novelo.stores.bodies import message_of
 from novelo.stores.lexemes import SIGN, lexemes
 from novelo.stores.postgres.database import Database, Settings
 from novelo.stores.postgres.faults import translated
@@ -60,7 +60,6 @@ SELECT row_security_active(%(table)s) AND (
     WHERE polrelid = %(table)s::regclass AND NOT polpermissive
     AND (whose = 0 OR pg_has_role(current_user, whose, 'USAGE'))))
 """
-_HEADS = [b'{"role":"' + role.encode() + b'"' for role in ROLES]
 
 
 class PostgresRows:
@@ -111,7 +110,7 @@ class PostgresRows:
         words = " ".join(word for word in found if not word.startswith(SIGN))
         if body is not None:
             with suppress(InvalidMessage):
-                said = indexed_words(decode(_HEADS[role] + body))
+                said = indexed_words(message_of(role, body))
                 if set(lexemes(said)) == set(found) - set(owner):
                     words = said
         return key, position, " ".join([*owner, words])

@@ -263,7 +263,6 @@ CREATE TABLE spent (
 
 -- What retention knows of a thread: the version of the summary whose covered texts went, and a term of its own.
 CREATE TABLE retention (thread bytea PRIMARY KEY, dropped bigint NOT NULL DEFAULT 0, expires double precision);
-CREATE INDEX retention_by_expiry ON retention (expires) WHERE expires IS NOT NULL;
 
 -- What messages are found by: their folded words, cut by us and not by PostgreSQL, and one more that says whose they are.
 CREATE TABLE search (

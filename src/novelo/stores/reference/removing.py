@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from novelo.errors import ThreadHeld, UnknownEntry
-from novelo.messages import encode
 from novelo.stores.base import AuditRow, Cut, Found, Hold, Note, Receipt, Standing, ThreadRow
+from novelo.stores.bodies import body_of
 from novelo.stores.privacy import NOBODY, Gone, Hook, Traces
 from novelo.stores.reference.background import KeptBackground, version_of
 from novelo.stores.reference.kept import Kept
@@ -215,7 +215,7 @@ class KeptRemoving(KeptAudited):
                 own = {} if kept is None else kept.entries
                 found = [e.message for p, e in own.items() if start <= p < stop and not e.deleted]
                 if found:
-                    size = sum(len(encode(message)) - len(message.role) - 10 for message in found)  # without its role
+                    size = sum(len(body_of(message)) for message in found)
                     out[key] = (len(found), size)
         return out
 

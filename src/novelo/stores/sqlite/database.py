@@ -217,12 +217,8 @@ class Database:
         with self._lock:
             if not self._closed:
                 self._lent += 1
-            while not self._closed and self._free:
-                connection = self._free.pop()
-                # Rows that somebody still holds keep the snapshot they were read in: such a connection cannot write.
-                if not self.path or connection.txn_state() == apsw.SQLITE_TXN_NONE:
-                    return connection
-                connection.close(True)
+            if not self._closed and self._free:
+                return self._free.pop()
         if self._closed or not self.path:
             if self._only is not None:
                 self._only.release()
@@ -236,6 +232,7 @@ class Database:
             raise
 
     def _give_back(self, connection: Session) -> None:
+        connection.settle()
         with self._lock:
             if not self._closed:
                 self._free.append(connection)
@@ -334,18 +331,24 @@ class Database:
         return not self._bytes.gaps()
 
     def _emptied(self, patience_s: float) -> bool:
-        """Write the log into the file and cut it to nothing; False if a reader blocks it for so long."""
+        """Write the log into the file and cut it to nothing; False if a reader blocks it for so long.
+
+        Between two tries others may write: a reader of another process stays as long as it likes.
+        """
         deadline = time.monotonic() + patience_s
+        while not self._checkpointed():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(random.uniform(0.005, 0.03))  # noqa: S311
+        return True
+
+    def _checkpointed(self) -> bool:
         with self._writing, self.reading() as connection:
-            connection.set_busy_timeout(0)  # a reader may stay for long: our own patience is shorter than a writer's
+            connection.set_busy_timeout(0)  # our own patience is shorter than a writer's
             try:
-                while next(iter(connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")))[0]:
-                    if time.monotonic() > deadline:
-                        return False
-                    time.sleep(random.uniform(0.005, 0.03))  # noqa: S311
+                return not next(iter(connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")))[0]
             finally:
                 connection.set_busy_handler(_Patience())
-        return True
 
     def vacuum(self, full: bool) -> bool:
         """Write the file anew without its gaps, and empty the log; False if a reader is in the way."""

@@ -34,7 +34,7 @@ LONGEST_ENDING = 10  # letters behind that beginning, of a word that may be the 
 MOST_LOOKED_AT, MOST_KIN = 2000, 50  # such words, and those of them that are the same
 POSITIONS = 1 << 20  # of a thread that can be found; so many rows are set aside for each
 FIRST = 1e6  # score of a message that waits: only where nothing can be written it is not taken in before
-WAITING = 64  # rows that wait for the full-text index, of all threads together
+WAITING = 48  # rows that wait for the full-text index, of all threads together
 
 
 class Index:

@@ -38,7 +38,7 @@ CREATE TABLE threads (
 CREATE INDEX threads_by_owner ON threads (owner, updated);
 CREATE INDEX threads_by_parent ON threads (parent) WHERE parent IS NOT NULL;
 
--- role: 0 system, 1 user, 2 assistant, 3 tool. body: the message's JSON without its role and id; NULL where it was deleted.
+-- role: 0 system, 1 user, 2 assistant, 3 tool. body: the message's JSON without its role and id (stores/bodies.py); NULL where it was deleted.
 -- seal: a hash over all the rest of the row. created: milliseconds.
 CREATE TABLE entries (
   thread BLOB NOT NULL,
@@ -243,7 +243,6 @@ CREATE TABLE audit (
   why TEXT NOT NULL,
   chain BLOB NOT NULL
 );
-CREATE INDEX audit_by_scope ON audit (scope, number);
 
 -- How many acts there are, and when something was done last that one process of all does at a time.
 CREATE TABLE marks (name TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;
@@ -263,7 +262,6 @@ CREATE TABLE spent (
 
 -- What retention knows of a thread: the version of the summary whose covered texts went, and a term of its own.
 CREATE TABLE retention (thread BLOB PRIMARY KEY, dropped INTEGER NOT NULL DEFAULT 0, expires REAL) WITHOUT ROWID;
-CREATE INDEX retention_by_expiry ON retention (expires) WHERE expires IS NOT NULL;
 
 -- Which rows of the search index are a thread's: number * 2^20 and what follows. Numbers are counted in meta, and none is
 -- used twice.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -24,18 +25,35 @@ PLACES = {
 }  # fmt: skip
 
 
-# Which the shared code reads later than it asks, or not at all: a statement that has rows left keeps its snapshot, and
-# a connection with an old one can neither write nor let the log be emptied.
+# Which the shared code reads later than it asks, or not at all, while it writes: a statement that has rows left keeps
+# its snapshot, and a connection with an old one cannot write.
 AT_ONCE = frozenset(("thread", "turn_by_key", "append", "close_turn"))
 
 
 class Session(apsw.Connection):
     """See `tables/connection.py`."""
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._asked: list[weakref.ref[apsw.Cursor]] = []
+
     def run(self, name: str, args: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
         """The rows of a statement."""
         rows = self.execute(STATEMENTS[name], args)
-        return iter(rows.fetchall()) if name in AT_ONCE else rows
+        if name in AT_ONCE:
+            return iter(rows.fetchall())
+        self._asked.append(weakref.ref(rows))
+        return rows
+
+    def settle(self) -> None:
+        """Whoever had this connection is done: what was left half read is read no further, and keeps no snapshot.
+
+        An idle connection with one would keep the log from being emptied, for as long as nobody needs it.
+        """
+        if self.txn_state() != apsw.SQLITE_TXN_NONE:
+            for rows in filter(None, (asked() for asked in self._asked)):
+                rows.close(True)
+        self._asked.clear()
 
     def lock(self, key: bytes) -> None:
         """One writer at a time has the whole file here."""
@@ -61,4 +79,6 @@ class Session(apsw.Connection):
             where.append("(updated, thread) < (?, ?)")
             values += cursor  # type: ignore[arg-type]
         query = f"SELECT * FROM threads WHERE {' AND '.join(where)} ORDER BY updated DESC, thread DESC"  # noqa: S608
-        return self.execute(query, values)
+        rows = self.execute(query, values)
+        self._asked.append(weakref.ref(rows))
+        return rows

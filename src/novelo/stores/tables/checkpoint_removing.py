@@ -23,7 +23,7 @@ def delete_runs(reading: CheckpointReading, runs: Sequence[str], owner: str | No
     with reading.database.writing() as db:
         found = list(db.run("of_runs", (named, owner)))
         for key in sorted({place[0] for place in found}):
-            db.lock(key)
+            _lock(reading, db, key)
         for key in {place[0] for place in found}:
             _drop(db, key, {(place[1], place[2]) for place in found if place[0] == key})
             _sweep(reading, db, key)
@@ -33,7 +33,7 @@ def delete_runs(reading: CheckpointReading, runs: Sequence[str], owner: str | No
 def prune(reading: CheckpointReading, key: bytes, keep_latest: bool) -> int:
     """Remove checkpoints but the newest of each namespace and what it is rebuilt from, or all."""
     with reading.database.writing() as db:
-        db.lock(key)
+        _lock(reading, db, key)
         rows = [read_checkpoint(key, row) for row in db.run("all_of_thread", (key,))]
         kept = _needed(rows) if keep_latest else set()
         gone = [row for row in rows if (row.ns, row.number) not in kept]
@@ -41,6 +41,13 @@ def prune(reading: CheckpointReading, key: bytes, keep_latest: bool) -> int:
         if gone:
             _sweep(reading, db, key)
     return len(gone)
+
+
+def _lock(reading: CheckpointReading, db: Connection, key: bytes) -> None:
+    """One writer at a time; of a thread that is held nothing goes."""
+    db.lock(key)
+    found = thread_row(db, key)
+    reading.store._free(db, [] if found is None else [found[0]])
 
 
 def _drop(db: Connection, key: bytes, gone: set[tuple[str, int]]) -> None:

@@ -12,12 +12,11 @@ from typing import Any
 import msgspec
 
 from novelo.errors import InvalidMessage, InvalidSpec, StorageCorrupt
-from novelo.messages import ROLES, Message, decode, encode
+from novelo.messages import ROLES, Message
 from novelo.quiet import Quiet
 from novelo.stores.base import StoredEntry
+from novelo.stores.bodies import CODES, body_of, message_of
 
-_CODES = {role: number for number, role in enumerate(ROLES)}
-_HEADS = [b'{"role":"' + role.encode() + b'"' for role in ROLES]
 _MOMENTS = 1 << 52  # milliseconds that are exact as a float
 _EMPTY = [Message(role) for role in ROLES]  # type: ignore[arg-type]
 
@@ -101,9 +100,7 @@ def unsealed(key: bytes, kind: str, blob: bytes) -> bytes:
 
 def to_row(key: bytes, position: int, turn: int, message: Message, tokens: int, running: int, created: float) -> Row:
     """The row of an entry."""
-    code = _CODES[message.role]
-    bare = message if message.id is None else msgspec.structs.replace(message, id=None)  # it has a column of its own
-    body = encode(bare)[len(_HEADS[code]) :]
+    code, body = CODES[message.role], body_of(message)
     try:
         moment = round(created * 1000)
     except (ValueError, OverflowError) as error:
@@ -142,7 +139,7 @@ def from_row(key: bytes, row: Row, hidden: bool = False) -> StoredEntry:
     if body is None:
         return StoredEntry(position, _EMPTY[code], turn, tokens, running, created / 1000, hidden, True)
     try:
-        message = decode(_HEADS[code] + body)
+        message = message_of(code, body)
     except InvalidMessage as error:
         raise StorageCorrupt(
             f"entry {position} of thread {key.hex()} is no message of ours", position=position
