@@ -49,6 +49,8 @@ class Pattern:
             self._pattern = re.compile(what)
         except re.error as error:
             raise InvalidSpec(f"redact: the pattern is no regular expression ({error.msg})") from None
+        if not isinstance(self._pattern.pattern, str):
+            raise InvalidSpec("redact: the pattern looks for bytes; expected one that looks for text")
         self.found: set[Piece] = set()
 
     def __call__(self, text: str) -> str:

@@ -183,6 +183,7 @@ def test_what_a_pattern_masked_stays_masked_in_a_restored_backup(place, key, apa
             talk = memory.thread(name)
             assert kept(memory, talk) == masked_first[name], name
             assert word not in answers(memory, talk)
+        assert [hit.text for hit in memory.search("please")] == ["my [redacted], please"]
         assert memory.audit_check()[1] == [] and STEM not in str(memory.audit(1000))
         assert STEM not in str(memory.doctor())
     assert FOUND.search(place.bytes()) is None

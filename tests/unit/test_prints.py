@@ -110,6 +110,8 @@ def test_patterns():
     with pytest.raises(InvalidSpec) as told:
         Pattern("(maria")
     assert "maria" not in str(told.value) and told.value.__cause__ is None
+    with pytest.raises(InvalidSpec, match="bytes"):
+        Pattern(re.compile(b"maria"))
 
 
 def test_messages():
