@@ -19,7 +19,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 
 import novelo
 from fix_vaults import KEY, Place
-from novelo.errors import StorageReadOnly, ThreadErased
+from novelo.errors import StorageReadOnly, StorageUnavailable, ThreadErased
 from novelo.facts import Fact
 from novelo.integrations.langgraph import NoveloSaver
 from novelo.messages import Message
@@ -27,6 +27,7 @@ from novelo.portable import exported
 from novelo.stores.base import Close, Lease, NewEntry
 from novelo.stores.tables.checkpoint_rows import read_checkpoint, read_written
 from novelo.summaries import Summary
+from novelo.vault import PATTERN
 
 STEM = "canaryqz"
 FOUND = re.compile(STEM[1:].encode() + rb"\d+x")
@@ -304,8 +305,9 @@ def test_short_texts_tear_no_other_words(place, key, apart):
         assert kept(memory, memory.thread("t")) == first and memory.thread("t").metadata["n"] == 42
 
 
-def test_a_removal_that_is_rolled_back_leaves_no_note(place, key, monkeypatch):
-    """Its note is withdrawn, so that nothing is masked when the memory is opened again."""
+@pytest.mark.parametrize("error", [StorageReadOnly, StorageUnavailable])
+def test_a_redaction_whose_commit_fails(place, key, monkeypatch, error):
+    """Rolled back, its note is withdrawn; where nobody knows it stays, and what was asked for is done at the opening."""
     with place.open(key) as memory:
         memory.thread("t").title = "of maria"
         database = memory.store.database.inner
@@ -315,15 +317,17 @@ def test_a_removal_that_is_rolled_back_leaves_no_note(place, key, monkeypatch):
         def refused():
             with writing() as connection:
                 yield connection
-                raise StorageReadOnly("refused while it was committed")
+                raise error("while it was committed")
 
         monkeypatch.setattr(database, "writing", refused)
-        with pytest.raises(StorageReadOnly):
+        with pytest.raises(error):
             memory.thread("t").redact("maria")
         monkeypatch.undo()
-        assert memory.vault.last() == 2 and memory.vault.erased() == []
+        noted = error is StorageUnavailable
+        assert [note.kind for note in memory.vault.erased()] == [PATTERN] * noted
+        assert memory.vault.last() == 2 - noted and memory.thread("t").title == "of maria"
     with place.open(key) as memory:
-        assert memory.thread("t").title == "of maria"
+        assert memory.thread("t").title == ("of [redacted]" if noted else "of maria")
 
 
 def test_a_backup_that_cannot_be_written_is_not_served(tmp_path, apart):

@@ -38,22 +38,7 @@ def replay(store: Any, database: GuardedDatabase, seen: int, destroy: Callable[[
         return 0
     database.replaying = True
     try:
-        if database.read_only:
-            left = sum(_is_back(database, note) for step in _steps(notes) for note in step)
-            if left:
-                raise StorageReadOnly(f"{left} erased things may be in the database again, and it cannot be written")
-        done, steps = 0, _steps(notes)
-        places = defaultdict[bytes, list[int]](list)
-        for note, *_ in steps:
-            if note.kind == ENTRY and note.mark:
-                places[note.key].append(note.place)
-        for step in steps:  # each is looked at when its turn comes: a fork may have got an entry meanwhile
-            back = [note for note in step if _is_back(database, note)]
-            if back and back[0].kind == PATTERN:
-                done += _mask_again(store, database, back, places[back[0].key])
-            elif back:
-                _again(store, back[0])
-                done += 1
+        done = _all_again(store, database, _steps(notes))
     finally:
         database.replaying = False
     for note in notes:
@@ -66,6 +51,27 @@ def replay(store: Any, database: GuardedDatabase, seen: int, destroy: Callable[[
         log.warning("%d erasures were made again by the ledger: of a restored backup, or of a process that died", done)
         if not store.scrub():
             log.warning("traces of them are still in the files: a reader holds the log")
+    return done
+
+
+def _all_again(store: Any, database: GuardedDatabase, steps: list[list[Erased]]) -> int:
+    """Make again what is back; how many erasures."""
+    if database.read_only:
+        left = sum(_is_back(database, note) for step in steps for note in step)
+        if left:
+            raise StorageReadOnly(f"{left} erased things may be in the database again, and it cannot be written")
+    places = defaultdict[bytes, list[int]](list)
+    for note, *_ in steps:
+        if note.kind == ENTRY and note.mark:
+            places[note.key].append(note.place)
+    done = 0
+    for step in steps:  # each is looked at when its turn comes: a fork may have got an entry meanwhile
+        back = [note for note in step if _is_back(database, note)]
+        if back and back[0].kind == PATTERN:
+            done += _mask_again(store, database, back, places[back[0].key])
+        elif back:
+            _again(store, back[0])
+            done += 1
     return done
 
 
