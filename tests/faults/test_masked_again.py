@@ -307,7 +307,7 @@ def test_short_texts_tear_no_other_words(place, key, apart):
 
 @pytest.mark.parametrize("error", [StorageReadOnly, StorageUnavailable])
 def test_a_redaction_whose_commit_fails(place, key, monkeypatch, error):
-    """Rolled back, its note is withdrawn; where nobody knows it stays, and what was asked for is done at the opening."""
+    """Rolled back, its note is withdrawn; where nobody knows it stays, and the opening does what was asked for."""
     with place.open(key) as memory:
         memory.thread("t").title = "of maria"
         database = memory.store.database.inner
