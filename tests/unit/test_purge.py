@@ -52,7 +52,7 @@ def test_purge_previews_and_takes(memory, clock):
         "age:30d,tag=x": {"age": 1}, "idle:30d": {"idle": 1},
     }  # fmt: skip
     stored = ["one", "re one", "two", "re two", "hello", "re hello"]
-    assert preview.bytes == sum(len(f'"{text}"}}') for text in stored)  # as bodies, without roles and the like
+    assert preview.bytes >= sum(len(f'"{text}"}}') for text in stored)  # of bodies; encrypted ones are longer
     done = memory.purge(retention=rules)
     assert (done.rules, done.passed) == (preview.rules, 0) and names(memory) == ["new"]
     acts = memory.audit()
