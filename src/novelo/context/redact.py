@@ -18,6 +18,7 @@ import msgspec
 from novelo.context.draft import Draft
 from novelo.errors import InvalidSpec
 from novelo.messages import Message, Part, Text, ToolCall
+from novelo.pattern import MASK
 from novelo.transcript import Entry, Step, Turn
 
 
@@ -106,7 +107,7 @@ class Redact:
             for mask in MASKS[kind]:
                 text = mask(text)
         for pattern in self.patterns:
-            text = re.sub(pattern, "[redacted]", text)
+            text = re.sub(pattern, MASK, text)
         return text
 
     def _entry(self, entry: Entry) -> Entry:
