@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from typing import Any
 
 import apsw
 import pytest
@@ -14,7 +15,7 @@ from langgraph.checkpoint.base.id import uuid6
 from langgraph.graph import MessagesState
 
 from graphs import DeltaState, config, echo, line, opened, say, texts
-from novelo.errors import ConcurrentTurnError
+from novelo.errors import ConcurrentTurnError, StorageFull
 from novelo.integrations.langgraph import gathering
 from novelo.integrations.langgraph.gathering import PAUSES, Gathering, Inputs, Offer
 from novelo.stores.tables.rows import over
@@ -173,24 +174,68 @@ def test_an_input_does_not_wait_for_a_put_that_is_at_work(path):
         assert "task" in [task for task, _, _ in saver.get_tuple(step.config).pending_writes]
 
 
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+def test_an_input_that_nobody_can_store_fails_its_own_run_alone(path, durability):
+    """What cannot be serialized fails the run it is given to; other threads, its own and the closing go on."""
+
+    class State(MessagesState):
+        extra: Any
+
+    with opened(path) as saver:
+        graph = echo(saver, State)
+        say(graph, "first")
+        for _ in range(2):
+            with pytest.raises(TypeError, match="lock"):
+                graph.invoke(
+                    {"messages": [HumanMessage("bad")], "extra": threading.Lock()}, config("bad"), durability=durability
+                )
+            say(graph, "second")
+            assert list(saver.list(None)) and graph.get_state(config("bad")).values.get("extra") is None
+            say(graph, "third", config("bad"))
+        with pytest.raises(TypeError, match="lock"):
+            graph.invoke(
+                {"messages": [HumanMessage("bad")], "extra": threading.Lock()}, config("bad"), durability=durability
+            )
+    with opened(path) as saver:
+        assert texts(echo(saver).get_state(config()).values["messages"])[::2] == ["first", "second", "second"]
+
+
+def test_who_reads_is_not_told_what_cannot_be_written(path, monkeypatch):
+    """While the store takes nothing, what an input became waits on, and states are read; then it is stored."""
+    with opened(path) as saver:
+        graph = echo(saver)
+        say(graph, "question")
+        step = next(one for one in saver.list(config()) if one.metadata["source"] == "input")
+        saver.put_writes(step.config, [("messages", [HumanMessage("late")])], "task", "~__pregel_pull, __start__")
+
+        def full(*_):
+            raise StorageFull("no room")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(saver._shared.store, "put_writes", full)
+            assert texts(graph.get_state(config()).values["messages"])[0] == "question"
+            assert [one.metadata["step"] for one in saver.list(None)] == [1, 0, -1]
+        assert "task" in [task for task, _, _ in saver.get_tuple(step.config).pending_writes]
+
+
 def test_inputs_come_back_unless_they_were_dropped():
     """What could not be stored is there again, before what came later; of a thread that is forgotten nothing is."""
     inputs, at = Inputs(2), ("k", "", "c1")
     first, later = Offer([("c", 1)], "task", "node"), Offer([("c", 2)], "other", "node")
     inputs.add(at, first, (1.0, 3))
     with pytest.raises(ValueError, match="no"), inputs.taking(at) as offers:
-        assert offers == [first] and inputs.oldest() is None
+        assert offers == [first] and inputs.waiting() == []
         inputs.add(at, later, (1.0, 4))
         raise ValueError("no")
-    assert inputs.oldest() == (at, (1.0, 3))
+    assert inputs.waiting() == inputs.waiting("k") == [(at, (1.0, 3))] and inputs.waiting("other") == []
     with pytest.raises(ValueError, match="no"), inputs.taking(at) as offers:
         assert offers == [first, later]
         inputs.drop(lambda one: one[0] == "k")
         raise ValueError("no")
-    assert inputs.oldest() is None
+    assert inputs.waiting() == []
     for k in range(3):
         inputs.add(("k", "", f"c{k}"), first, (None, 0))
-    assert inputs.oldest()[0] == ("k", "", "c1")  # the oldest made room
+    assert inputs.waiting()[0][0] == ("k", "", "c1")  # the oldest made room
     with inputs.taking(("k", "", "c0")) as offers:
         assert offers == []
 

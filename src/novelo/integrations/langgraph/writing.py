@@ -28,7 +28,14 @@ from langgraph.checkpoint.base import (
     get_checkpoint_metadata,
 )
 
-from novelo.errors import ConcurrentTurnError, InvalidSpec, ThreadHeld
+from novelo.errors import (
+    ConcurrentTurnError,
+    InvalidSpec,
+    StorageFull,
+    StorageReadOnly,
+    StorageUnavailable,
+    ThreadHeld,
+)
 from novelo.integrations.langgraph.addresses import Addressed, Place, config_of
 from novelo.integrations.langgraph.copies import Talks
 from novelo.integrations.langgraph.gathering import Offer, Since
@@ -40,6 +47,7 @@ from novelo.stores.checkpoints import Blob, Cut, Inline, Kept, NewCheckpoint, Ne
 PAUSE_S = 0.05  # how long a run that lost its thread to another one waits at most before it says so
 _INPUT = ", __start__"  # how the path of the task ends that hands a run its input
 _DECLARED = ("update", "fork")
+_LATER = (StorageFull, StorageReadOnly, StorageUnavailable)
 
 
 # ------------------------------------------------------------------------------------------------ a checkpoint
@@ -152,7 +160,7 @@ def _taken(
     hidden = [c for c in new_versions if c in shared.channels and c not in checkpoint["channel_values"]]
     if not hidden or place.ns or place.id is None:
         return ()
-    flush(shared)
+    flush(shared, place.key)
     row = shared.store.get(place.key, place.ns, place.id)
     if row is None:
         return ()
@@ -260,14 +268,23 @@ def _note_written(
                 note(talks, value, written.noted[index], lists[index])
 
 
-def flush(shared: Shared) -> None:
-    """Store what was written of inputs and not taken up yet."""
+def flush(shared: Shared, key: bytes | None = None) -> None:
+    """Store what was written of a thread's inputs, or of all, and not taken up yet; before it is read.
+
+    Whoever reads is told of no failure: what the store cannot take now stays for the next time, and what nobody can
+    store (it is not serializable) goes. Its run was told by the checkpoint that holds the input.
+    """
     with shared.ordered:
-        while (found := shared.inputs.oldest()) is not None:
-            (key, ns, name), since = found
-            with shared.inputs.taking(found[0]) as offers:
+        for at, since in shared.inputs.waiting(key):
+            place = Place(at[0], "", "", *at[1:])
+            with suppress(*_LATER), shared.inputs.taking(at) as offers:
                 for offer in offers:
-                    _store(shared, Place(key, "", "", ns, name), offer, since)
+                    try:
+                        _store(shared, place, offer, since)
+                    except _LATER:
+                        raise
+                    except Exception:  # noqa: S112  a serializer may raise anything
+                        continue
 
 
 def _with_places(shared: Shared, key: bytes, work: Callable[[Talks | None], None]) -> None:
