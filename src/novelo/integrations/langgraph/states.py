@@ -87,15 +87,14 @@ def listed(
         [(_filter_key(name), _filter_value(value)) for name, value in (filter or {}).items()],
         limit,
     )
-    for row in rows:
-        if lapsed(row):
-            continue
-        with shared.memory.store.snapshot():
-            thread = shared.memory.store.thread(row.key)
-            if thread is None:
+    for listed_row in rows:
+        with shared.memory.store.snapshot():  # whoever reads slowly reads what is there by then
+            thread = shared.memory.store.thread(listed_row.key)
+            row = None if thread is None else shared.store.get(listed_row.key, listed_row.ns, listed_row.id)
+            if thread is None or row is None or lapsed(row):
                 continue
             talks = shared.shelf.of(row.key, thread.created, thread.content_version)
-            at = Place(row.key, row.names[0], row.names[1], row.ns, row.id)
+            at = Place(row.key, *listed_row.names, row.ns, row.id)
             found = _tuple(shared, at, row, thread, talks)
         yield found
 

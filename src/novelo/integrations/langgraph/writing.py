@@ -137,9 +137,10 @@ def _put(
     waiting = (place.key, place.ns, checkpoint["id"])
     with shared.ordered, shared.inputs.taking((place.key, place.ns, parent or "")) as inputs:
         offers = () if hidden else offered()
-        writes = shared.waiting.pop(waiting) or ()
+        writes = [_come(shared, place, one, talks, made) for one in shared.waiting.get(waiting) or ()]
         of_parent = [_planned(shared, place, one, talks, made) for one in (*inputs, *offers)]
         lists, created, wrote = shared.store.put(new, writes, [one.new for one in of_parent])
+        shared.waiting.pop(waiting)
     if talks is None:
         row = shared.memory.store.thread(place.key)
         if row is None or row.created != created:
@@ -207,7 +208,7 @@ def put_writes(
     special = all(channel in WRITES_IDX_MAP for channel, _ in writes)
     if task_path.endswith(_INPUT) and not special:
         talks = shared.shelf.known(place.key)
-        shared.inputs.add(at, offer, (None, 0) if talks is None else (talks.created, talks.version))
+        shared.inputs.add(at, offer, _since(talks))
     elif special or not shared.gathering.stored(at, offer):
         _store(shared, place, offer)
 
@@ -227,14 +228,33 @@ def _write(shared: Shared, place: Place, offer: Offer, talks: Talks | None, sinc
     at = (place.key, place.ns, place.id)
     written = _planned(shared, place, offer, talks, {})
     if since is None:
-        since = (None, 0) if talks is None else (talks.created, talks.version)
+        since = _since(talks)
     with shared.ordered:
         lists = shared.store.put_writes(*at, written.new, *since)
         if lists is None:
-            new = msgspec.structs.replace(written.new, known=True)
-            shared.waiting.put(at, [*(shared.waiting.get(at) or ()), new])
+            one = _Waiting(offer, written.new, _since(talks))
+            shared.waiting.put(at, [*(shared.waiting.get(at) or ()), one])
             return
     _note_written(shared, place.key, written, lists, talks)
+
+
+class _Waiting(NamedTuple):
+    """What a task wrote at a checkpoint that is on its way, as it was planned beside which content of the thread."""
+
+    offer: Offer
+    new: NewWrites
+    since: Since
+
+
+def _since(talks: Talks | None) -> Since:
+    return (None, 0) if talks is None else (talks.created, talks.version)
+
+
+def _come(shared: Shared, place: Place, one: _Waiting, talks: Talks | None, made: Made) -> NewWrites:
+    """What waited for a checkpoint; planned anew where the places that it names may be gone."""
+    as_before = one.since == _since(talks) and (talks is None or talks.whole)
+    new = one.new if as_before else _planned(shared, place, one.offer, talks, made).new
+    return msgspec.structs.replace(new, known=True)
 
 
 class _Planned(NamedTuple):
