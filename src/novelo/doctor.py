@@ -86,15 +86,17 @@ def examined(
 
 
 def _rows(memory: Memory, out: Checkup, most: int) -> Iterator[ThreadRow]:
-    cursor, left = None, most or 1 << 60
+    cursor, left, damaged = None, most or 1 << 60, 0
     while left > 0:
         page = memory.threads(cursor=cursor, limit=min(PAGE, left))
+        damaged += len(page.damaged)
         for text in page.damaged:
             again = command("novelo", "copy", out.database.address, "rescued.db")
             out.findings.append(Finding("error", "damage", "threads", f"{text}; the others can be copied", again))
         yield from page
         cursor, left = page.cursor, left - len(page)
-        if cursor is None:
+        if cursor is None:  # these are all; the table has a row of each erased one, too
+            out.threads = out.looked_at + damaged
             return
 
 

@@ -135,13 +135,20 @@ def _path_of(url: str) -> str | None:
 
 
 def save(state: Source, path: str, *, force: bool = False, progress: Progress | None = None) -> CopyReport:
-    """Write one state of a database to a new file; see `stores/sqlite/backup.py`."""
+    """Write one state of a database to a new file; see `stores/sqlite/backup.py`.
+
+    Raises:
+        InvalidSpec: the path is no file's, such as the address of a server; the error does not repeat it.
+    """
     from novelo.stores.sqlite import backup
     from novelo.stores.sqlite.raw import SQLiteRows
 
+    file = _path_of(path)
+    if file is None:
+        raise InvalidSpec("a backup is a SQLite file: name one; novelo copy writes to a server")
     if isinstance(state, SQLiteRows):
-        return backup.save_pages(state, path, force=force, progress=progress)
-    return backup.save_rows(state, path, force=force, progress=progress)
+        return backup.save_pages(state, file, force=force, progress=progress)
+    return backup.save_rows(state, file, force=force, progress=progress)
 
 
 KEEPER = Keeper(source, target, save, place, look, mend)

@@ -45,7 +45,7 @@ def duration(given: Any) -> float:
     if match is None and isinstance(given, str) and re.fullmatch(r"\d+(\.\d+)?s", given.strip()):
         return float(given.strip()[:-1])
     if match is None or not unit:
-        raise InvalidSpec(f"duration {given!r}: expected such as 90d, 12h, 2w, 6mo, 1y, or seconds")
+        raise InvalidSpec(f"duration {given!r}: expected a number with its unit, such as 30s, 12h, 90d, 2w, 6mo, 1y")
     return float(match[1]) * SECONDS[unit]
 
 

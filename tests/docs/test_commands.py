@@ -40,6 +40,9 @@ def test_a_chat_is_kept_and_shown(run):
     shown = json.loads(run("show", "t1", "--json").stdout)
     assert [e["role"] for e in shown] == ["user", "assistant", "user", "assistant"]
     assert json.loads(run("context", "t1", "--turn", "2", "--json").stdout)["manifest"]["end"] == 3
+    run("chat", "-c", "-p", "window:1turns", given="E agora?\n")
+    assert "under window:1turns" in run("context", "t1").stdout  # the next context is composed as the last one was
+    assert "under buffer" in run("context", "t1", "-p", "buffer").stdout
     assert "t1" in run("search", "nome").stdout
     assert run("search", "bicicleta").returncode == 1
 

@@ -366,6 +366,11 @@ def test_a_plain_database_does_not_become_encrypted(place):
     other.open().close()
     with pytest.raises(InvalidSpec, match="is encrypted"):
         copy(place.url, other.url)
+    clear = f"sqlite:///{place.folder}/clear.db"
+    with novelo.open(clear) as memory:
+        memory.thread("t").append("q")
+    with pytest.raises(InvalidSpec, match="plain text"):  # no mark was taken out: the vault is not this one's
+        novelo.open(clear, vault=other.vault, key=os.urandom(32))
     with pytest.raises(InvalidSpec, match="plain text"):
         place.open()
 

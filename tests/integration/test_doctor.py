@@ -79,6 +79,10 @@ def test_a_sound_database(url, path):
     assert sizes["entries"].rows == 6
     assert sum(one.bytes for one in sizes.values()) <= found.database.bytes
     assert path.read_bytes() == before
+    with novelo.open(url, worker="off") as memory:
+        memory.thread("gone").append("Olá")
+        memory.thread("gone").erase()
+    assert look(url)[0].threads == 1  # what is left of an erased thread is none
 
 
 def begun(memory, name="aberta"):

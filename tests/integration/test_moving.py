@@ -143,6 +143,18 @@ def test_a_backup_takes_no_name_that_is_taken(full, tmp_path):
     assert looked_at(f"sqlite:///{path}") == full[1]
 
 
+def test_a_backup_is_a_file(full, tmp_path, monkeypatch):
+    """An address of a server is refused and not repeated, and no folder is made of it; that of a file is a file."""
+    monkeypatch.chdir(tmp_path)
+    for wrong in ("postgresql://app:s3cret@db/chat", "sqlite://", ""):
+        with pytest.raises(InvalidSpec, match="a backup is a SQLite file") as caught:
+            novelo.backup(full[0], wrong)
+        assert "s3cret" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+    novelo.backup(full[0], f"sqlite:///{tmp_path}/b.db")
+    assert [path.name for path in tmp_path.iterdir()] == ["b.db"]
+
+
 def test_a_backup_of_memory_and_of_a_server(full, postgres_url, tmp_path):
     """A store in memory, and one of a server, are saved to a file likewise."""
     with novelo.open("sqlite://", worker="off") as memory:

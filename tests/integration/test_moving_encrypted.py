@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 
 import pytest
@@ -68,10 +69,20 @@ def test_what_was_erased_after_a_backup(tmp_path):
     with novelo.open(url, vault=vault, key=key, worker="off") as memory:
         memory.thread("a", owner="ana").erase()
     restored = f"sqlite:///{tmp_path}/b.db"
-    with pytest.raises(NoveloError):
+    with pytest.raises(NoveloError, match=r"1 of the things .* open it once so that it can be written"):
         novelo.open(restored, vault=vault, key=key, read_only=True)
     with novelo.open(restored, vault=vault, key=key, worker="off") as memory:
         assert seen(memory) == []
+
+
+def test_a_key_alone_encrypts_nothing(tmp_path, monkeypatch):
+    """A database that was not begun is in clear whatever the environment says, and the doctor tells."""
+    monkeypatch.setenv("NOVELO_KEY", base64.b64encode(os.urandom(32)).decode())
+    monkeypatch.setenv("NOVELO_VAULT", f"sqlite:///{tmp_path}/vault.db")
+    with novelo.open(f"sqlite:///{tmp_path}/a.db", worker="off") as memory:
+        assert not memory.encrypted
+    told = CliRunner().invoke(app, ["doctor", f"{tmp_path}/a.db"])
+    assert told.exit_code == 0 and "in clear" in told.stderr
 
 
 def test_the_doctor_of_an_encrypted_database(tmp_path):

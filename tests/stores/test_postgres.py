@@ -232,6 +232,15 @@ def test_no_such_database(postgres_url):
         novelo.open(urlunsplit(urlsplit(postgres_url)._replace(path="/nowhere")))
 
 
+def test_no_such_user(postgres):
+    """A user whom the server does not know is no missing database."""
+    if fix_postgres.NAMED:
+        pytest.skip("another server may ask for a password first")
+    server = urlsplit(postgres)
+    with pytest.raises(StorageUnavailable, match=r"refused the name or the password"):
+        novelo.open(urlunsplit(server._replace(netloc=f"nobody_here@{server.hostname}:{server.port}")))
+
+
 @pytest.fixture(scope="module")
 def guarded():
     """A server that asks one user for a password, lets another have one connection, and a third one only read."""
@@ -275,6 +284,27 @@ def test_a_user_without_grants(guarded):
     """A user who may not make or read the tables is pointed to the grants."""
     with pytest.raises(StorageUnavailable, match=r"may not do that.*docs/postgres\.md"):
         novelo.open(guarded.address("poor") + "?schema=poor")
+
+
+def test_a_user_without_grants_in_the_vault(guarded):
+    """What is missing in the vault is told of the vault, and the grants of docs/encryption.md are enough."""
+    pytest.importorskip("cryptography")
+    with psycopg.connect(guarded.address(), autocommit=True) as connection:
+        connection.execute("CREATE DATABASE safe")
+        connection.execute("CREATE ROLE program LOGIN")
+    url, vault, key = f"{guarded.address()}?schema=hidden", guarded.address(database="safe"), bytes(range(32))
+    novelo.open(url, vault=vault, key=key, worker="off").close()
+    theirs, their_vault = f"{guarded.address('program')}?schema=hidden", guarded.address("program", "safe")
+    administering.run(url, administering.grants("hidden", "program"))
+    with pytest.raises(StorageUnavailable, match=r"in the vault .*/safe \(schema vault\): see docs/encryption\.md"):
+        novelo.open(theirs, vault=their_vault, key=key, worker="off")
+    page = (Path(__file__).parents[2] / "docs" / "encryption.md").read_text("utf-8")
+    (block,) = re.findall(r"```sql\n(.*?)```", page, re.DOTALL)
+    with psycopg.connect(vault, autocommit=True) as connection:
+        connection.execute(block.replace("app;", "program;"))
+    with novelo.open(theirs, vault=their_vault, key=key, worker="off") as memory:
+        memory.thread("t").append("olá")
+        assert memory.thread("t").erase().shredded
 
 
 def test_a_full_pool(postgres_url):

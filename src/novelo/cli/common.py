@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MISUSED = 2
 FAILED = 1
+NO_BREAKS = 100_000  # places in a line of a pipe or a file
 
 
 def database_path() -> Path:
@@ -67,10 +68,28 @@ def open_database(given: str | None, *, must_exist: bool = False, **options: Any
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console that is plain where the output is no terminal or NO_COLOR is set."""
+    """A console, plain where NO_COLOR is set; where the output is no terminal it is plain, and breaks no line."""
     from rich.console import Console
 
-    return Console(stderr=stderr, highlight=False, soft_wrap=False)
+    out = Console(stderr=stderr, highlight=False, soft_wrap=False)
+    if not out.is_terminal and "COLUMNS" not in os.environ:  # a pipe or a file: whoever reads it looks for whole lines
+        out.width = NO_BREAKS
+    return out
+
+
+def counted(count: int, one: str) -> str:
+    """A number and its word: "1 entry", "2 entries", "3 threads"."""
+    return f"{count:,} {one if count == 1 else f'{one[:-1]}ies' if one.endswith('y') else f'{one}s'}"
+
+
+def rows_of(counts: Mapping[str, int]) -> str:
+    """Rows by table, for people: "4 entries, 1 turn, 4 search rows"; empty if there are none."""
+    told = []
+    for name, count in counts.items():
+        one = name.replace("_", " ")
+        one = f"{one[:-3]}y" if one.endswith("ies") else one[:-1] if one.endswith("s") else f"{one} row"
+        told += [counted(count, one)] if count else []
+    return ", ".join(told)
 
 
 def say(text: str) -> None:

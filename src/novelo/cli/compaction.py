@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 import novelo
-from novelo.cli.common import console, default_model, find_thread, open_database, print_json, say
+from novelo.cli.common import console, counted, default_model, find_thread, open_database, print_json, say
 from novelo.cli.show import AsJson, Database, Owner, ThreadId
 
 SUMMARIZER = typer.Option(
@@ -198,8 +198,8 @@ def _show_jobs(memory: novelo.Memory, as_json: bool) -> None:
     ]  # fmt: skip
     if as_json:
         return print_json(facts)
-    for job in facts:
+    for job, made in zip(facts, jobs, strict=True):
         state = "parked" if job["due"] is None else "running" if job["held"] else "waits"
         error = f", last {job['error']}" if job["error"] else ""
-        print(f"{job['thread_id']}  {job['kind']}  {state}, {job['tries']} tries{error}")
-    say(f"{len(jobs)} jobs")
+        print(f"{job['thread_id']}  {job['kind']}  {state}, {counted(made.tries, 'try')}{error}")
+    say(counted(len(jobs), "job"))

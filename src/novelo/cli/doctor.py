@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from novelo.cli.common import console, default_database, open_database, print_json, say
+from novelo.cli.common import console, counted, default_database, open_database, print_json, say
 from novelo.cli.moving import Telling
 from novelo.cli.show import AsJson, Database
 from novelo.errors import InvalidSpec
@@ -47,12 +48,15 @@ def doctor(
         place or database or default_database(), must_exist=True, read_only=True, worker="off"
     ) as memory:  # fmt: skip
         found = memory.doctor(policy=policy, window=window, most=number, deep=deep, progress=told)
+        clear = bool(os.environ.get("NOVELO_KEY")) and not memory.encrypted
     if as_json:
         import msgspec
 
         print_json({**msgspec.to_builtins(found), "sound": found.sound})
     else:
         _print(found)
+    if clear:
+        say("NOVELO_KEY is set, and this database is in clear: `novelo keys begin` begins an encrypted one")
     if not found.sound:
         raise typer.Exit(1)
 
@@ -75,7 +79,7 @@ def _print(found: Checkup) -> None:
         _tell(out, one)
     for kind, count in found.more.items():
         out.print(Text(f"and {count} more of {kind}"))
-    say(f"{found.looked_at} of {found.threads} threads looked at; " + _sum(found))
+    say(f"{found.looked_at:,} of {counted(found.threads, 'thread')} looked at; " + _sum(found))
 
 
 def _tell(out: Any, one: Finding) -> None:
@@ -87,7 +91,7 @@ def _tell(out: Any, one: Finding) -> None:
 
 def _sum(found: Checkup) -> str:
     counts = {word: sum(one.severity == word for one in found.findings) for word in STYLES}
-    said = ", ".join(f"{count} {word}{'s' if count > 1 else ''}" for word, count in counts.items() if count)
+    said = ", ".join(counted(count, word) for word, count in counts.items() if count)
     return said or "nothing is wrong"
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from novelo.cli.common import FAILED, console, open_database, print_json, say
+from novelo.cli.common import FAILED, console, counted, open_database, print_json, say
 from novelo.documents import Documents, Ingested, Progress
 from novelo.retrievers.files import MAX_BYTES
 from novelo.words import CJK, WORD, query_stems, words
@@ -118,7 +118,7 @@ def list_(
     console().print(table)
     if row is not None:
         have = f"{row.vectors} with a vector of {row.model}" if row.vectors else "none with a vector"
-        say(f"{row.sources} sources, {row.chunks} passages, {have}")
+        say(f"{counted(row.sources, 'source')}, {counted(row.chunks, 'passage')}, {have}")
 
 
 @docs.command()

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import novelo
-from novelo.cli.common import FAILED, find_thread, open_database, print_json, read_messages, say, tell_damaged
+from novelo.cli.common import FAILED, counted, find_thread, open_database, print_json, read_messages, say, tell_damaged
 from novelo.cli.show import AsJson, Database, Owner, ThreadId
 
 Source = Annotated[str, typer.Argument(help="A JSON file with a list of messages; - is stdin.")]
@@ -111,7 +111,7 @@ def import_(
             for thread in memory.import_file(file, owner=owner, thread_id=thread_id):
                 made.append({"thread_id": thread.thread_id, "messages": len(thread), "file": file})
                 if not as_json:
-                    print(f"{thread.thread_id}  {len(thread)} messages  {thread.title}")
+                    print(f"{thread.thread_id}  {counted(len(thread), 'message')}  {thread.title}".rstrip())
     if as_json:
         print_json(made)
 
@@ -159,7 +159,7 @@ def export(
                 sys.stdout.buffer.write(piece)
             return
         export_file(named, output, kind)
-    say(f"{len(named)} threads in {output}")
+    say(f"{counted(len(named), 'thread')} in {output}")
 
 
 def delete(

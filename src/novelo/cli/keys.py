@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import novelo
-from novelo.cli.common import print_json, say
+from novelo.cli.common import counted, print_json, say
 from novelo.vault import VAULT, open_vault, rotate
 
 keys = typer.Typer(help="Keys of an encrypted database: make, begin, show, rotate.", no_args_is_help=True)
@@ -57,7 +57,7 @@ def show(vault: Vault, as_json: Annotated[bool, typer.Option("--json", help="Pri
         return print_json({"keys": wrapped, "notes": notes})
     for name, count in sorted(wrapped.items()):
         print(f"{name}  wraps {count}")
-    print(f"{notes} notes of erasures")
+    print(counted(notes, "note") + " of erasures")
 
 
 @keys.command(name="rotate")
@@ -76,4 +76,8 @@ def rotate_(
             say(f"{done} of {total}")
 
     done = rotate(vault, key, new, progress)
-    say(f"{done} keys are wrapped by the new key; the old one opens nothing any more" if done else "nothing to do")
+    say(
+        f"{counted(done, 'key')} wrapped by the new key; the old one opens nothing any more"
+        if done
+        else "nothing to do"
+    )

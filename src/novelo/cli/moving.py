@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from novelo.cli.common import default_database, print_json, say
+from novelo.cli.common import counted, default_database, print_json, rows_of, say
 from novelo.cli.show import AsJson
 from novelo.errors import InvalidSpec, NoveloError, StorageCorrupt
 
@@ -41,7 +41,7 @@ def backup(
         raise InvalidSpec("backup: expected at most a database and a file")
     source, path = [default_database(), *places][-2:]
     with Telling() as told:
-        report = novelo.backup(source, path.removeprefix("sqlite:///"), force=force, progress=told)
+        report = novelo.backup(source, path, force=force, progress=told)
     report.same = report.written = 0  # of interest to a copy that is brought up to date
     _print(report, as_json)
 
@@ -85,12 +85,15 @@ def _print(report: CopyReport, as_json: bool) -> None:
         import msgspec
 
         return print_json({**msgspec.to_builtins(report), "rate": report.rate})
-    rows = ", ".join(f"{count} {name}" for name, count in report.rows.items() if count)
     print(f"{report.source} -> {report.target}")
-    print(f"{rows or 'nothing'}")
-    changed = f"{report.written} rows written, {report.removed} removed, " if report.written + report.removed else ""
+    print(rows_of(report.rows) or "nothing")
+    changed = (
+        f"{counted(report.written, 'row')} written, {report.removed:,} removed, "
+        if report.written + report.removed
+        else ""
+    )
     same = f", {report.same} of them unchanged" if report.same else ""
-    print(f"{report.done} threads{same}; {changed}every row compared")
+    print(f"{counted(report.done, 'thread')}{same}; {changed}every row compared")
     print(f"{report.bytes / 1e6:.1f} MB in {report.seconds:.1f} s, {report.rate:,.0f} rows/s; hash {report.digest}")
     if report.vault:
         print("The vault is apart, and not in it: save that after it, elsewhere (docs/encryption.md).")

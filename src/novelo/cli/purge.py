@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 import novelo
-from novelo.cli.common import FAILED, find_thread, open_database, print_json, say
+from novelo.cli.common import FAILED, counted, find_thread, open_database, print_json, rows_of, say
 from novelo.cli.show import AsJson, Database, Owner
 from novelo.receipts import Purged, Receipts
 from novelo.retention import retention_of
@@ -89,7 +89,7 @@ class _Progress:
     def __call__(self, so_far: Purged) -> None:
         """Tell of each thousand threads."""
         if so_far.threads >= self._next:
-            say(f"{self._word} {so_far.threads} threads, {so_far.messages} messages")
+            say(f"{self._word} {counted(so_far.threads, 'thread')}, {counted(so_far.messages, 'message')}")
             self._next = so_far.threads // 1000 * 1000 + 1000
 
 
@@ -105,16 +105,20 @@ def _purged(found: Purged) -> dict[str, Any]:
 def _print_purged(found: Purged, line: Callable[[str], object] = print) -> None:
     for rule, reasons in found.rules.items():
         for why, taken in reasons.items():
-            line(f"{rule}  {why}: {taken.threads} threads, {taken.messages} messages, {_size(taken.bytes)}")
+            line(f"{rule}  {why}: {_taken(taken)}")
     word = "would be removed" if found.dry_run else "removed"
-    line(f"{found.threads} threads {word}: {found.messages} messages, {_size(found.bytes)}")
+    line(f"{counted(found.threads, 'thread')} {word}: {counted(found.messages, 'message')}, {_size(found.bytes)}")
     if found.held:
-        say(f"{found.held} are due and held: they stay")
+        say(f"due, but held, and kept: {counted(found.held, 'thread')}")
     if found.passed:
-        say(f"{found.passed} were used meanwhile: they stay")
+        say(f"used meanwhile, and kept: {counted(found.passed, 'thread')}")
     for text in found.damaged:
         say(f"left: {text}")
     _print_rest(found.waits, found.beyond)
+
+
+def _taken(taken: Any) -> str:
+    return f"{counted(taken.threads, 'thread')}, {counted(taken.messages, 'message')}, {_size(taken.bytes)}"
 
 
 def _size(size: float) -> str:
@@ -145,6 +149,8 @@ def erase(
 ) -> None:
     """Erase a thread, a message, what a pattern finds, or all of an owner, for good; the receipt says what went.
 
+    Exit status 1 if nothing was there to erase, or a hold kept some of it.
+
     Examples: novelo erase t1 · novelo erase t1 --pattern "[0-9]{3}-[0-9]{2}" · novelo erase --owner maria
     """
     if thread_id is None and owner is None:
@@ -169,8 +175,11 @@ def erase(
         else:
             receipt = thread.erase(forks="keep" if keep_forks else "erase", **how)
     if as_json:
-        return print_json(receipt)
-    print_receipt(receipt)
+        print_json(receipt)
+    else:
+        print_receipt(receipt)
+    if receipt.held or not any(receipt.rows.values()):
+        raise typer.Exit(FAILED)
 
 
 def _question(
@@ -178,19 +187,27 @@ def _question(
 ) -> str:
     if thread is None:
         count = len(memory.threads(owner=owner, limit=100_000))
-        return f"Erase all {count} threads and all documents of owner {owner!r} for good?"
-    what = f"{len(message)} messages of " if message else "what the pattern finds in " if pattern is not None else ""
-    return f"Erase {what}thread {thread.thread_id!r} with {len(thread)} messages for good?"
+        return f"Erase {counted(count, 'thread')} and all documents of owner {owner!r} for good?"
+    what = (
+        f"{counted(len(message), 'message')} of "
+        if message
+        else "what the pattern finds in "
+        if pattern is not None
+        else ""
+    )
+    return f"Erase {what}thread {thread.thread_id!r} with {counted(len(thread), 'message')} for good?"
 
 
 def print_receipt(receipt: Receipt | Receipts) -> None:
     """A receipt for people: what went on stdout, what did not on stderr."""
-    rows = ", ".join(f"{n} {name.replace('_', ' ')}" for name, n in receipt.rows.items() if n)
+    rows = rows_of({name: count for name, count in receipt.rows.items() if name != "unread"})
     number = "" if isinstance(receipt, Receipts) or not receipt.number else f" (act {receipt.number} of the audit)"
-    threads = f"{receipt.threads} threads: " if isinstance(receipt, Receipts) else ""
+    threads = f"{counted(receipt.threads, 'thread')}: " if isinstance(receipt, Receipts) else ""
     print(f"{threads}{rows or 'nothing'} erased{number}")
     if not isinstance(receipt, Receipts) and receipt.forks:
         say(f"forks that shared it: {', '.join(receipt.forks)}")
+    if receipt.rows.get("unread"):
+        say(f"encrypted by LangGraph, and not looked into: {counted(receipt.rows['unread'], 'value')}")
     if receipt.held:
         say(f"held, and kept: {', '.join(receipt.held)}")
     _print_rest(receipt.waits, receipt.beyond)
@@ -250,7 +267,7 @@ def _show_holds(memory: novelo.Memory, as_json: bool) -> None:
         return print_json(facts)
     for one in facts:
         print(f"{_when(one['since'])}  {one['what']}  {one['thread_id'] or one['scope']}  {one['reason']}".rstrip())
-    say(f"{len(facts)} hold{'s' * (len(facts) != 1)}")
+    say(counted(len(facts), "hold"))
 
 
 def release(
@@ -297,7 +314,8 @@ def audit(
             if as_json:
                 print_json({"acts": count, "broken": broken})
             say(
-                f"{count} acts, " + (f"altered: {', '.join(map(str, broken[:20]))}" if broken else "the chain is whole")
+                f"{counted(count, 'act')}, "
+                + (f"altered: {', '.join(map(str, broken[:20]))}" if broken else "the chain is whole")
             )
             if broken:
                 raise typer.Exit(FAILED)
@@ -307,10 +325,12 @@ def audit(
     if as_json:
         return print_json([{**_act(row), "scope": row.scope.hex()} for row in rows])
     for row in rows:
-        counts = ", ".join(f"{n} {name}" for name, n in row.counts.items())
+        counts = rows_of(row.counts)
         who = f" by {row.who}" if row.who else ""
         why = f" ({row.why})" if row.why else ""
         print(f"{row.number:>6}  {_when(row.at)}  {row.action}{who}  {row.scope.hex()[:12]}  {counts}{why}".rstrip())
+    if not rows:
+        say("no act on it" if thread_id is not None else "no act yet")
 
 
 def _act(row: Any) -> dict[str, Any]:

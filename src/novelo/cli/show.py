@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,6 +18,11 @@ from novelo.cli.common import (
     tell_damaged,
     thread_facts,
 )
+from novelo.context import parse
+from novelo.errors import InvalidSpec
+
+if TYPE_CHECKING:
+    from novelo.thread import Thread
 
 Database = Annotated[
     str | None, typer.Option("-d", "--database", help="A file, or an address such as sqlite:///chat.db.")
@@ -139,6 +144,7 @@ def search(
             )
         )
     if not hits:
+        say("nothing found")
         raise typer.Exit(1)
 
 
@@ -151,7 +157,7 @@ def context(
     ] = None,
     question: Annotated[str | None, typer.Option(help="As if this were asked.")] = None,
     policy: Annotated[
-        str | None, typer.Option("-p", "--policy", help="Under another policy, such as window:10turns.")
+        str | None, typer.Option("-p", "--policy", help="Under this policy; else that of the last turn.")
     ] = None,
     provider: Annotated[str, typer.Option(help="openai, anthropic, gemini, mistral, strict.")] = "openai",
     as_json: AsJson = False,
@@ -176,12 +182,24 @@ def context(
                 return print_json({"turn": turn, "manifest": manifest, "messages": [entry_facts(e) for e in kept]})
             console().print(explain(manifest), markup=False)
             return print_entries(kept)
-        found = thread.context(question, policy=policy, provider=provider)
+        found = thread.context(question, policy=policy or _last_policy(thread), provider=provider)
     if as_json:
         return print_json({"manifest": found.manifest, "messages": found.messages("openai")})
     out = console()
     out.print(picture(found, out.width))
     out.print(found.explain(), markup=False)
+
+
+def _last_policy(thread: Thread) -> str | None:
+    """What the thread's last turn was composed by; None if there was none, or only its program knows the policy."""
+    manifest = next((thread.memory.unpack_manifest(turn.manifest) for turn in thread.turns(1)), None)
+    if manifest is None:
+        return None
+    try:
+        parse(manifest.policy)
+    except InvalidSpec:
+        return None
+    return manifest.policy
 
 
 def _moment(seconds: float) -> str:

@@ -64,6 +64,8 @@ def usage(
         out.print(table(names, by, ledger.total))
     if ledger:
         out.print(_line(ledger, by_turn=thread is not None), markup=False)
+    else:
+        say("no call of a model is in the ledger")
     if told := hint(ledger):
         say(told)
 
@@ -129,7 +131,7 @@ def _cells(value: Sum) -> Iterator[str]:
     yield f"{value.input:,}"
     yield f"{value.cached_share:.0%}" if value.cache_read else ""
     yield f"{value.output:,}"
-    yield money(value.cost, lower_bound=value.unpriced > 0)
+    yield money(value.cost, lower_bound=value.unpriced > 0) if value.calls else ""
     yield _seconds(value.latency_s)
     yield _seconds(value.first_token_s)
     yield f"{value.estimated} estimated" if value.estimated else ""

@@ -16,6 +16,7 @@ from novelo.messages import MAX_DEPTH
 MAX_BYTES = 1 << 30
 WRAPPED = 4  # levels that a file may have around a message, which may itself be 64 deep
 _MAX_DIGITS = 4300  # of a whole number; Python refuses longer ones
+_SQLITE = b"SQLite format 3\0"
 _BOM = b"\xef\xbb\xbf"
 _STRING = re.compile(
     rb'"(?:[^"\\]++|\\.)*+(?:"|\Z)', re.DOTALL
@@ -28,13 +29,17 @@ def checked(data: bytes, name: str, max_bytes: int = MAX_BYTES) -> bytes:
     """The bytes without a byte order mark, if they are few enough and not nested too deep.
 
     Raises:
-        ImportFailed: nothing there, more than `max_bytes` bytes, or deeper than a message and what may be around it.
+        ImportFailed: nothing there, a database, more than `max_bytes` bytes, or deeper than a message and what may be
+            around it.
     """
     if len(data) > max_bytes:
         raise ImportFailed(f"{name}: is {len(data)} bytes large, expected at most {max_bytes}", file=name)
     data = data.removeprefix(_BOM)
     if not data or data.isspace():
         raise ImportFailed(f"{name}: line 1: is empty, expected a conversation", file=name, line=1)
+    if data.startswith(_SQLITE):
+        text = "is a SQLite database, expected a file of conversations (--from imports those of other programs)"
+        raise ImportFailed(f"{name}: {text}", file=name)
     if is_deep(data, MAX_DEPTH + WRAPPED):
         raise ImportFailed(f"{name}: is nested deeper than {MAX_DEPTH} levels", file=name)
     return data

@@ -35,7 +35,7 @@ def test_purge_counts_asks_and_takes(run):
     assert (held["thread_id"], held["reason"], held["what"]) == ("u", "case 12", "thread")
     done = run("purge", "idle:0s,owner=ana", "--idle", "0s", "--yes", "--vacuum", "--backup-days", "35")
     assert "idle:0s,owner=ana  idle: 2 threads, 4 messages" in done.stdout and "2 threads removed" in done.stdout
-    assert "1 are due and held" in done.stderr and "kept 35 days" in done.stderr
+    assert "due, but held, and kept: 1 thread" in done.stderr and "kept 35 days" in done.stderr
     told = json.loads(run("purge", "idle:0s", "--dry-run", "--json").stdout)
     assert (told["threads"], told["held"], told["dry_run"]) == (0, 1, True)
 
@@ -44,7 +44,7 @@ def test_an_owner_that_a_script_left_empty_is_nobody(run):
     """`--owner "$NAME"` with an empty name does not erase all threads that have no owner; a person who is asked may."""
     refused = run("erase", "--owner", "", "--yes")
     assert refused.exit_code == 2 and "is empty" in refused.stderr
-    assert run("erase", "--owner", "", given="y\n").exit_code == 0
+    assert "0 threads: nothing erased" in run("erase", "--owner", "", given="y\n").stdout
     refused = run("purge", "--idle", "0s", "--owner", "", "--yes")
     assert refused.exit_code == 2 and "is empty" in refused.stderr
     assert run("purge", "--idle", "0s", "--owner", "", "--dry-run").exit_code == 0
@@ -77,11 +77,11 @@ def test_json_is_all_there_is_on_stdout(run):
 def test_erase_tells_what_went(run):
     """Messages, a pattern, a thread, an owner: each with its receipt; nothing without a name or a yes."""
     assert run("erase", "t1", "--owner", "ana", given="n\n").exit_code == 1
-    assert "1 entries" in run("erase", "t1", "--owner", "ana", "-m", "#1", "--yes").stdout
+    assert "1 entry" in run("erase", "t1", "--owner", "ana", "-m", "#1", "--yes").stdout
     receipt = json.loads(run("erase", "t1", "--owner", "ana", "--pattern", "47[0-9]+", "--yes", "--json").stdout)
     assert (receipt["kind"], receipt["rows"]["entries"], receipt["pending"]) == ("pattern", 1, False)
     assert "(act 3 of the audit)" in run("erase", "t2", "--owner", "ana", "--yes", "--reason", "DSR-1").stdout
-    assert run("erase", "--owner", "ana", "--yes").stdout.startswith("1 threads: ")
+    assert run("erase", "--owner", "ana", "--yes").stdout.startswith("1 thread: ")
     assert isinstance(json.loads(run("erase", "--owner", "bob", "--yes", "--json").stdout), list)
     for wrong in (["erase"], ["erase", "--pattern", "x", "--owner", "a"], ["erase", "u", "-m", "1", "--pattern", "x"],
                   ["purge"], ["hold"], ["release"]):  # fmt: skip
@@ -117,3 +117,19 @@ def test_all_of_an_owner_are_exported(run, monkeypatch):
     assert {row["thread"]["thread_id"] for row in hers if "thread" in row} == {"t1", "t2"}
     nobody = run("export", "--all", "--owner", "carl")
     assert isinstance(nobody.exception, novelo.UnknownEntry) and "no thread of owner 'carl'" in str(nobody.exception)
+
+
+def test_what_was_not_erased_fails(run):
+    """A script learns by the exit status that a hold kept something, or that there was nothing under the name."""
+    assert run("erase", "t1", "--owner", "ana", "--pattern", "nowhere", "--yes").exit_code == 1
+    assert run("erase", "--owner", "nobody", "--yes").exit_code == 1
+    run("hold", "t1", "--owner", "ana")
+    some = run("erase", "--owner", "ana", "--yes")
+    assert some.exit_code == 1 and "held, and kept: t1" in some.stderr and some.stdout.startswith("1 thread: ")
+    assert run("erase", "--owner", "bob", "--yes").exit_code == 0
+
+
+def test_an_audit_without_acts_says_so(run):
+    """Nothing on stdout, and a word on stderr."""
+    found = run("audit", "t1", "--owner", "ana")
+    assert (found.exit_code, found.stdout) == (0, "") and "no act" in found.stderr

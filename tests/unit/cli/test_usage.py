@@ -63,3 +63,8 @@ def test_the_table_has_a_row_for_each_key_and_one_for_all():
     assert list(rows.columns[0].cells) == ["reply", "-", "all"]
     assert list(rows.columns[1].cells) == ["1", "2", "3"]
     assert list(rows.columns[-1].cells) == ["", "1 estimated", ""]
+
+
+def test_what_no_call_cost_is_not_unknown():
+    """Without a call there is no cost to be known."""
+    assert list(table({}, "purpose", Sum()).columns[5].cells) == [""]

@@ -184,6 +184,7 @@ BAD = {
     "instructions of another type": (body({"input": "a", "instructions": [1]}), {"field": "instructions"}),
     "an item that is none": (body([TALK[0], {"type": "function_call", "call_id": 5}]), {"position": 1}),
     "a raw zero byte": (b'[{"role": "user", "content": "a\0b"}]', {"line": 1}),
+    "a database": (b"SQLite format 3\0" + b"\0" * 100, {}),
     "zero bytes": (b"\0" * 100, {"line": 1}),
     "the wrong encoding": (json.dumps(TALK).encode("utf-16"), {"line": 1}),
     "deep": (b"[" * 100 + b"]" * 100, {}),

@@ -45,7 +45,7 @@ SAID: tuple[tuple[tuple[str, ...], type[StoreError], str], ...] = (
 )  # fmt: skip
 # What libpq says in words alone, before a connection is there.
 WORDS: tuple[tuple[tuple[str, ...], str], ...] = (
-    (("authentication failed", "no password supplied", "no pg_hba.conf entry"), "28000"),
+    (("authentication failed", "no password supplied", "no pg_hba.conf entry", ': role "', ':  role "'), "28000"),
     (("does not exist",), "3D000"),
     (("too many", "remaining connection slots", "no more connections allowed"), "53300"),
 )  # fmt: skip

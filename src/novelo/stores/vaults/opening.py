@@ -36,15 +36,15 @@ def matched(database: Any, facts: Facts, vault: Vault, encrypt: bool) -> None:
     """
     if facts.encrypted and not encrypt:
         raise KeyRefused("the database is encrypted: open it with key=, or set NOVELO_KEY")
+    own = blake2b(b"vault", key=database.secret, digest_size=16).digest()
     if encrypt and not facts.encrypted and not _fresh(database):
-        if vault.fact("encrypted") is not None:
+        if vault.fact("encrypted") is not None and vault.fact("database") == own:
             raise StorageCorrupt("the mark that the database is encrypted was taken out: restore a backup")
         raise InvalidSpec(
             "the database holds threads in plain text: export them into a new, encrypted one (docs/encryption.md)"
         )
     if facts.vault is not None and facts.vault != vault.id:
         raise InvalidSpec(f"{vault.name} is not the vault of this database: name the one it was opened with before")
-    own = blake2b(b"vault", key=database.secret, digest_size=16).digest()
     if vault.settle("database", own) != own:
         raise InvalidSpec(f"{vault.name} is the vault of another database: give each database one of its own")
     if vault.last() < facts.seen:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from novelo.errors import StorageUnavailable
+from novelo.errors import StorageUnavailable, StoreError
 from novelo.stores.postgres.database import Settings
 from novelo.stores.postgres.faults import translated
 from novelo.stores.vaults.base import SCHEMA, Ask
@@ -53,7 +53,7 @@ class VaultServer:
                 if found == (None,):
                     self._make(connection, create)
         except psycopg.Error as error:
-            raise translated(error, self.settings, None, False) from error
+            raise self._told(error) from error
 
     def _make(self, connection: psycopg.Connection[Any], create: bool) -> None:
         if not create:
@@ -74,6 +74,13 @@ class VaultServer:
     def name(self) -> str:
         """The server, the database and the schema."""
         return f"{self.settings.place} (schema {self.schema})"
+
+    def _told(self, error: psycopg.Error) -> StoreError:
+        """The error of ours; what the user has no right to is of the vault, and not of the database."""
+        ours = translated(error, self.settings, None, False)
+        if error.sqlstate == "42501":
+            return StorageUnavailable(f"this user may not do that in the vault {self.name}: see docs/encryption.md")
+        return ours
 
     def _open(self) -> psycopg.Connection[Any]:
         return psycopg.connect(**self.settings.options, autocommit=True, prepare_threshold=None)
@@ -100,7 +107,7 @@ class VaultServer:
                     connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
                     yield lambda text, *values: self._ask(connection, text, values)
             except psycopg.Error as error:
-                raise translated(error, self.settings, None, False) from error
+                raise self._told(error) from error
 
     def _ask(self, connection: psycopg.Connection[Any], text: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         for table in ("facts", "ledger", "keys"):
