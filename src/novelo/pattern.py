@@ -59,9 +59,11 @@ class Pattern:
 
     def _take(self, match: re.Match[str]) -> str:
         start, stop = match.span()
+        if start == stop:  # `[0-9]*` finds nothing too, everywhere
+            return ""
         if stop - start >= SHORT:
             self.found.add(Piece(match[0]))
-        elif start < stop:
+        else:
             before = match.string[max(0, start - NEAR) : start].rjust(NEAR, PAD[0])
             behind = match.string[stop : stop + NEAR].ljust(NEAR, PAD[0])
             self.found.add(Piece(before + match[0] + behind, NEAR))

@@ -231,9 +231,12 @@ def test_what_is_no_database_of_ours(tmp_path, postgres_url):
     (tmp_path / "text.db").write_text("não é um banco " * 100)
     (tmp_path / "empty.db").touch()
     (tmp_path / "folder.db").mkdir()
-    other = apsw.Connection(str(tmp_path / "other.db"))
-    other.execute("CREATE TABLE x (y)")
-    other.close()
+    theirs = {"other.db": "x (y)", "meta.db": "meta (key)", "both.db": "meta (name, value); CREATE TABLE threads (id)"}
+    for name, table in theirs.items():
+        other = apsw.Connection(str(tmp_path / name))
+        other.execute(f"CREATE TABLE {table}")
+        other.close()
+    before = {name: (tmp_path / name).read_bytes() for name in theirs}
     novelo.open(f"sqlite:///{tmp_path}/newer.db", worker="off").close()
     newer = apsw.Connection(str(tmp_path / "newer.db"))
     newer.execute("UPDATE meta SET value = 99 WHERE name = 'schema'")
@@ -242,7 +245,7 @@ def test_what_is_no_database_of_ours(tmp_path, postgres_url):
         ("text.db", StorageCorrupt, "no database"),
         ("empty.db", StorageCorrupt, "nothing of ours"),
         ("folder.db", StorageUnavailable, "is a folder"),
-        ("other.db", StorageCorrupt, "another program"),
+        *((name, StorageCorrupt, "another program") for name in theirs),
         ("newer.db", SchemaTooNew, "schema 99, this version knows up to 1: upgrade novelo"),
         ("none.db", StorageUnavailable, "there is no database"),
     ):
@@ -255,8 +258,12 @@ def test_what_is_no_database_of_ours(tmp_path, postgres_url):
             with pytest.raises(kind, match=said):
                 ask()
         if name not in ("none.db", "empty.db"):
+            with pytest.raises(kind, match=said):
+                novelo.open(f"sqlite:///{path}", worker="off")
             with pytest.raises(NoveloError):
                 novelo.copy(f"sqlite:///{tmp_path}/good.db", path)
+    assert before == {name: (tmp_path / name).read_bytes() for name in theirs}  # not one byte of them was changed
+    assert not [*tmp_path.glob("*-wal"), *tmp_path.glob("*-shm")]
     with pytest.raises(StorageUnavailable, match="nothing of ours"):
         novelo.copy(postgres_url, str(tmp_path / "c.db"))
     assert not (tmp_path / "b.db").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -23,6 +24,8 @@ Full = Annotated[bool, typer.Option("--full", help="With --vacuum: PostgreSQL's 
 BackupDays = Annotated[
     float | None, typer.Option("--backup-days", envvar="NOVELO_BACKUP_DAYS", help="How long backups are kept.", min=0)
 ]
+# Such as --owner "$NAME" of a script in which NAME is not set.
+_EMPTY_OWNER = "--owner is empty: threads without an owner are removed only when asked (no --yes)"
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
@@ -58,10 +61,14 @@ def purge(
         )
     if not wanted:
         raise typer.BadParameter("give a time: --idle 90d, --age 2y or --closed 0d, or a rule such as idle:90d")
+    if owner == "" and yes and not dry_run:
+        raise typer.BadParameter(_EMPTY_OWNER)
     with open_database(database, must_exist=True, worker="off", actor=actor, backup_days=backup_days) as memory:
         if not dry_run and not yes:
             found = memory.purge(dry_run=True, retention=wanted)
-            _print_purged(found)
+            _print_purged(found, say if as_json else print)
+            if not found.threads and as_json:
+                print_json(_purged(found))
             if not found.threads or not typer.confirm("Remove them for good?", err=True):
                 raise typer.Exit(FAILED if found.threads else 0)
         said = _Progress(dry_run)
@@ -95,12 +102,12 @@ def _purged(found: Purged) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _print_purged(found: Purged) -> None:
+def _print_purged(found: Purged, line: Callable[[str], object] = print) -> None:
     for rule, reasons in found.rules.items():
         for why, taken in reasons.items():
-            print(f"{rule}  {why}: {_taken(taken)}")
+            line(f"{rule}  {why}: {_taken(taken)}")
     word = "would be removed" if found.dry_run else "removed"
-    print(f"{counted(found.threads, 'thread')} {word}: {counted(found.messages, 'message')}, {_size(found.bytes)}")
+    line(f"{counted(found.threads, 'thread')} {word}: {counted(found.messages, 'message')}, {_size(found.bytes)}")
     if found.held:
         say(f"due, but held, and kept: {counted(found.held, 'thread')}")
     if found.passed:
@@ -148,11 +155,11 @@ def erase(
     """
     if thread_id is None and owner is None:
         raise typer.BadParameter("name a thread, or an owner with --owner")
-    if thread_id is None and not owner and yes:  # such as --owner "$NAME" of a script in which NAME is not set
-        raise typer.BadParameter("--owner is empty: all threads without an owner are erased only when asked (no --yes)")
-    if thread_id is None and (message or pattern):
+    if thread_id is None and not owner and yes:
+        raise typer.BadParameter(_EMPTY_OWNER)
+    if thread_id is None and (message or pattern is not None):
         raise typer.BadParameter("--message and --pattern are of one thread: name it")
-    if message and pattern:
+    if message and pattern is not None:
         raise typer.BadParameter("give --message or --pattern, not both")
     how: dict[str, Any] = {"reason": reason, "vacuum": "full" if vacuum and full else vacuum}
     with open_database(database, must_exist=True, worker="off", actor=actor, backup_days=backup_days) as memory:
@@ -163,7 +170,7 @@ def erase(
             receipt: Any = memory.erase_owner(owner or "", **how)
         elif message:
             receipt = thread.delete(message, **how).receipt
-        elif pattern:
+        elif pattern is not None:  # an empty one is refused: it is not the whole thread
             receipt = thread.redact(pattern, **how).receipt
         else:
             receipt = thread.erase(forks="keep" if keep_forks else "erase", **how)
@@ -181,7 +188,13 @@ def _question(
     if thread is None:
         count = len(memory.threads(owner=owner, limit=100_000))
         return f"Erase {counted(count, 'thread')} and all documents of owner {owner!r} for good?"
-    what = f"{counted(len(message), 'message')} of " if message else "what the pattern finds in " if pattern else ""
+    what = (
+        f"{counted(len(message), 'message')} of "
+        if message
+        else "what the pattern finds in "
+        if pattern is not None
+        else ""
+    )
     return f"Erase {what}thread {thread.thread_id!r} with {counted(len(thread), 'message')} for good?"
 
 
@@ -225,22 +238,31 @@ def hold(
         if listing:
             return _show_holds(memory, as_json)
         if thread_id is not None:
-            find_thread(memory, thread_id, owner or "").hold(reason)
+            thread = find_thread(memory, thread_id, owner or "")
+            thread.hold(reason)
+            scope = thread.key
         elif owner is not None:
             memory.hold_owner(owner, reason)
+            scope = memory.store.owner_key(owner)
         else:
             raise typer.BadParameter("name a thread, or an owner with --owner")
+        if as_json:
+            print_json(next((one for one in _holds(memory) if one["scope"] == scope.hex()), None))
     say("held until `novelo release`")
 
 
-def _show_holds(memory: novelo.Memory, as_json: bool) -> None:
+def _holds(memory: novelo.Memory) -> list[dict[str, Any]]:
     held = memory.holds()
     names = {row.key: row.thread_id for one in held if not one.owner and (row := memory.store.thread(one.scope))}
-    facts = [
+    return [
         {"scope": one.scope.hex(), "what": "owner" if one.owner else "thread", "thread_id": names.get(one.scope),
          "since": one.since, "reason": one.reason}
         for one in held
     ]  # fmt: skip
+
+
+def _show_holds(memory: novelo.Memory, as_json: bool) -> None:
+    facts = _holds(memory)
     if as_json:
         return print_json(facts)
     for one in facts:

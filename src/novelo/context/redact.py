@@ -81,6 +81,8 @@ class Redact:
         if unknown or not (self.kinds or self.patterns):
             raise InvalidSpec(f"redact {', '.join(unknown) or 'nothing'}: expected some of {', '.join(MASKS)}")
         for pattern in self.patterns:
+            if not pattern:
+                raise InvalidSpec("redact pattern '': expected a regular expression")
             try:
                 re.compile(pattern)
             except re.error as error:
@@ -107,7 +109,7 @@ class Redact:
             for mask in MASKS[kind]:
                 text = mask(text)
         for pattern in self.patterns:
-            text = re.sub(pattern, MASK, text)
+            text = re.sub(pattern, lambda match: MASK if match[0] else "", text)  # `[0-9]*` finds nothing too
         return text
 
     def _entry(self, entry: Entry) -> Entry:

@@ -465,3 +465,34 @@ def test_interrupt_before_a_node(path):
         assert len(say(graph, "one")["messages"]) == 1
         assert len(graph.invoke(None, config())["messages"]) == 2
         assert issubclass(GraphInterrupt, Exception)
+
+
+@pytest.mark.parametrize("removal", ["prune", "all", "thread", "anew", "masked"])
+def test_a_list_is_read_on_while_checkpoints_go(path, removal):
+    """Whoever reads a list slowly gets what is there by then: nothing of what went, and no error."""
+
+    class State(MessagesState):
+        found: Any
+
+    def answer(state):
+        number = len(state["messages"])
+        return {"messages": [AIMessage(f"answer {number}")], "found": {"long": [str(number) * 500]}}
+
+    with opened(path) as saver:
+        graph = line(saver, State, {"answer": answer})
+        for k in range(4):
+            say(graph, f"question {k}")
+        lists = [saver.list(config()), saver.list(None), saver.list(config(), filter={"source": "loop"})]
+        for one in lists:
+            next(one)
+        if removal in ("prune", "all"):
+            saver.prune(["t"], strategy="keep_latest" if removal == "prune" else "delete")
+        elif removal == "masked":
+            saver.memory.thread("t").redact("question 0")
+        else:
+            saver.delete_thread("t")
+        if removal == "anew":
+            say(graph, "another")
+        said = [texts(at.checkpoint["channel_values"].get("messages", [])) for one in lists for at in one]
+        assert (said != []) == (removal == "masked")
+        assert not any("question 0" in of for of in said)

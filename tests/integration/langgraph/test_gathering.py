@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from typing import Any
 
 import apsw
 import pytest
@@ -14,9 +15,10 @@ from langgraph.checkpoint.base.id import uuid6
 from langgraph.graph import MessagesState
 
 from graphs import DeltaState, config, echo, line, opened, say, texts
-from novelo.errors import ConcurrentTurnError
+from novelo.errors import ConcurrentTurnError, StorageFull, StorageUnavailable
 from novelo.integrations.langgraph import gathering
 from novelo.integrations.langgraph.gathering import PAUSES, Gathering, Inputs, Offer
+from novelo.stores.checkpoints import StalePlaces
 from novelo.stores.tables.rows import over
 
 
@@ -173,24 +175,126 @@ def test_an_input_does_not_wait_for_a_put_that_is_at_work(path):
         assert "task" in [task for task, _, _ in saver.get_tuple(step.config).pending_writes]
 
 
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+def test_an_input_that_nobody_can_store_fails_its_own_run_alone(path, durability):
+    """What cannot be serialized fails the run it is given to; other threads, its own and the closing go on."""
+
+    class State(MessagesState):
+        extra: Any
+
+    with opened(path) as saver:
+        graph = echo(saver, State)
+        say(graph, "first")
+        for _ in range(2):
+            with pytest.raises(TypeError, match="lock"):
+                graph.invoke(
+                    {"messages": [HumanMessage("bad")], "extra": threading.Lock()}, config("bad"), durability=durability
+                )
+            say(graph, "second")
+            assert list(saver.list(None)) and graph.get_state(config("bad")).values.get("extra") is None
+            say(graph, "third", config("bad"))
+        with pytest.raises(TypeError, match="lock"):
+            graph.invoke(
+                {"messages": [HumanMessage("bad")], "extra": threading.Lock()}, config("bad"), durability=durability
+            )
+    with opened(path) as saver:
+        assert texts(echo(saver).get_state(config()).values["messages"])[::2] == ["first", "second", "second"]
+
+
+def test_who_reads_is_not_told_what_cannot_be_written(path, monkeypatch):
+    """While the store takes nothing, what an input became waits on, and states are read; then it is stored."""
+    with opened(path) as saver:
+        graph = echo(saver)
+        say(graph, "question")
+        step = next(one for one in saver.list(config()) if one.metadata["source"] == "input")
+        saver.put_writes(step.config, [("messages", [HumanMessage("late")])], "task", "~__pregel_pull, __start__")
+
+        def full(*_):
+            raise StorageFull("no room")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(saver._shared.store, "put_writes", full)
+            assert texts(graph.get_state(config()).values["messages"])[0] == "question"
+            assert [one.metadata["step"] for one in saver.list(None)] == [1, 0, -1]
+        assert "task" in [task for task, _, _ in saver.get_tuple(step.config).pending_writes]
+
+
+def test_writes_that_wait_for_a_checkpoint_outlive_stale_places(path, monkeypatch):
+    """A checkpoint that is stored at the second try, since content went meanwhile, brings what waited for it."""
+    with opened(path) as saver:
+        graph = echo(saver)
+        say(graph, "question")
+        step = next(iter(saver.list(config())))
+        following = {**step.checkpoint, "id": str(uuid6(clock_seq=-2))}
+        to = config(checkpoint_id=following["id"], checkpoint_ns="")
+        saver.put_writes(to, [("messages", [*step.checkpoint["channel_values"]["messages"]])], "task", "node")
+        store, tries = saver._shared.store, []
+        put = type(store).put
+
+        def stale(*args):
+            tries.append(args)
+            if len(tries) == 1:
+                raise StalePlaces(anew=False)
+            return put(store, *args)
+
+        monkeypatch.setattr(store, "put", stale)
+        saver.put(step.config, following, {"source": "loop", "step": 2}, {})
+        (found,) = saver.get_tuple(to).pending_writes
+        assert len(tries) == 2 and found[0] == "task" and texts(found[2])[0] == "question"
+
+
+def test_what_was_not_committed_shortens_nothing(path, monkeypatch):
+    """A put that fails at its commit keeps what tasks wrote readable: it refers to no message that is not there."""
+
+    class State(MessagesState):
+        answer: str
+
+    text = "the very same text in two of the channels"
+    nodes = {"answer": lambda s: {"messages": [AIMessage(text)], "answer": text}, "more": lambda s: {}}
+    with opened(path) as saver:
+        graph = line(saver, State, nodes)
+        database, puts = saver.memory.store.database, []
+        check, put = database._check_file, saver._shared.store.put
+
+        def failing():
+            raise StorageUnavailable("gone for a moment")
+
+        def third(*args):
+            puts.append(args)
+            database._check_file = failing if len(puts) == 3 else check
+            try:
+                return put(*args)
+            finally:
+                database._check_file = check
+
+        monkeypatch.setattr(saver._shared.store, "put", third)
+        with pytest.raises(StorageUnavailable, match="for a moment"):
+            graph.invoke({"messages": [HumanMessage("question")]}, config(), durability="sync")
+        assert ("answer", text) in [(c, v) for _, c, v in saver.get_tuple(config()).pending_writes]
+    with opened(path) as saver:
+        assert ("answer", text) in [(c, v) for _, c, v in saver.get_tuple(config()).pending_writes]
+        found = line(saver, State, nodes).invoke(None, config())
+        assert found["answer"] == text and texts(found["messages"]) == ["question", text]
+
+
 def test_inputs_come_back_unless_they_were_dropped():
     """What could not be stored is there again, before what came later; of a thread that is forgotten nothing is."""
     inputs, at = Inputs(2), ("k", "", "c1")
     first, later = Offer([("c", 1)], "task", "node"), Offer([("c", 2)], "other", "node")
     inputs.add(at, first, (1.0, 3))
     with pytest.raises(ValueError, match="no"), inputs.taking(at) as offers:
-        assert offers == [first] and inputs.oldest() is None
+        assert offers == [first] and inputs.waiting() == []
         inputs.add(at, later, (1.0, 4))
         raise ValueError("no")
-    assert inputs.oldest() == (at, (1.0, 3))
+    assert inputs.waiting() == inputs.waiting("k") == [(at, (1.0, 3))] and inputs.waiting("other") == []
     with pytest.raises(ValueError, match="no"), inputs.taking(at) as offers:
         assert offers == [first, later]
         inputs.drop(lambda one: one[0] == "k")
         raise ValueError("no")
-    assert inputs.oldest() is None
+    assert inputs.waiting() == []
     for k in range(3):
         inputs.add(("k", "", f"c{k}"), first, (None, 0))
-    assert inputs.oldest()[0] == ("k", "", "c1")  # the oldest made room
+    assert inputs.waiting()[0][0] == ("k", "", "c1")  # the oldest made room
     with inputs.taking(("k", "", "c0")) as offers:
         assert offers == []
 

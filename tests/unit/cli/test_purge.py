@@ -45,6 +45,33 @@ def test_an_owner_that_a_script_left_empty_is_nobody(run):
     refused = run("erase", "--owner", "", "--yes")
     assert refused.exit_code == 2 and "is empty" in refused.stderr
     assert "0 threads: nothing erased" in run("erase", "--owner", "", given="y\n").stdout
+    refused = run("purge", "--idle", "0s", "--owner", "", "--yes")
+    assert refused.exit_code == 2 and "is empty" in refused.stderr
+    assert run("purge", "--idle", "0s", "--owner", "", "--dry-run").exit_code == 0
+
+
+@pytest.mark.parametrize("given", ["", "[0-9]*", "$"])
+def test_a_pattern_that_finds_nothing_takes_nothing(run, given):
+    """`--pattern "$WHAT"` with an empty one is refused, not the whole thread; matches of no characters are none."""
+    done = run("erase", "t1", "--owner", "ana", "--pattern", given, "--yes")
+    assert done.exit_code == (0 if given else 1)
+    assert isinstance(done.exception, novelo.InvalidSpec) == (not given)
+    left = [one["message"]["content"] for one in json.loads(run("show", "t1", "--owner", "ana", "--json").stdout)]
+    assert left == (
+        ["my code is [redacted]", "noted [redacted]"] if "0" in given else ["my code is 4711", "noted 4711"]
+    )
+    assert run("erase", "--owner", "ana", "--pattern", given, "--yes").exit_code == 2
+    assert run("erase", "t1", "--owner", "ana", "--pattern", given, "-m", "#1", "--yes").exit_code == 2
+
+
+def test_json_is_all_there_is_on_stdout(run):
+    """Whoever is asked for a yes sees what would go on stderr; a hold is told as one document."""
+    held = json.loads(run("hold", "u", "--owner", "bob", "--reason", "case 12", "--json").stdout)
+    assert (held["thread_id"], held["reason"]) == ("u", "case 12")
+    assert json.loads(run("hold", "--owner", "bob", "--json").stdout)["what"] == "owner"
+    done = run("purge", "--idle", "0s", "--json", given="y\n")
+    assert json.loads(done.stdout.removeprefix(" y\n"))["threads"] == 2 and "2 threads would be removed" in done.stderr
+    assert json.loads(run("purge", "--idle", "0s", "--json").stdout)["threads"] == 0
 
 
 def test_erase_tells_what_went(run):

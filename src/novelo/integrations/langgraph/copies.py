@@ -154,6 +154,7 @@ class Talks:
 
     def __init__(self, created: float, version: int) -> None:
         self.created, self.version = created, version
+        self.whole = True  # with values that are no entries
         self.pristine: dict[int, Pristine | None] = {}  # None: it was deleted
         self.became: dict[int, int] = {}  # values that are entries by now
         self.aside: set[int] = set()  # values that stand in the main line's lists: other versions of entries
@@ -164,6 +165,7 @@ class Talks:
     def entries_only(self) -> Talks:
         """The same less what is no entry of the transcript: that may be gone."""
         made = Talks(self.created, self.version)
+        made.whole = False
         made.pristine = {place: kept for place, kept in self.pristine.items() if place >= 0}
         made._out = self._out
         return made

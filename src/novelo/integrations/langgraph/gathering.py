@@ -102,10 +102,10 @@ class Inputs:
             with self._lock:
                 self._taken.discard(at)
 
-    def oldest(self) -> tuple[At, Since] | None:
-        """Where the oldest came, and which content of the thread it was made beside."""
+    def waiting(self, key: bytes | None = None) -> list[tuple[At, Since]]:
+        """Where something came, of one thread or all, the oldest first; beside which content each was made."""
         with self._lock:
-            return next(((at, arrived.since) for at, arrived in self._arrived.items()), None)
+            return [(at, arrived.since) for at, arrived in self._arrived.items() if key in (None, at[0])]
 
     def drop(self, unwanted: Callable[[At], bool]) -> None:
         """Keep nothing of checkpoints that are not wanted any more."""

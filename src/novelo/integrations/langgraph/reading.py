@@ -79,7 +79,12 @@ class Reading:
                 self._talks.pristine[place] = self._loaded(value)
         for first, count in _stretches(entries):
             while count:
-                for entry in self._shared.memory.store.range(self._thread, first, count, hidden=True):
+                found = self._shared.memory.store.range(self._thread, first, count, hidden=True)
+                if not found:
+                    raise StorageCorrupt(
+                        f"entry {first} of thread {self._thread.key.hex()} is missing: restore a backup"
+                    )
+                for entry in found:
                     self.of_entry(entry)
                     first, count = entry.position + 1, count - 1
 

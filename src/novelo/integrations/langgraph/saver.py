@@ -127,9 +127,11 @@ class NoveloSaver(Awaited):
 
     def close(self) -> None:
         """Close the database if it was opened here."""
-        writing.flush(self._shared)
-        if self._owned:
-            self.memory.close()
+        try:
+            writing.flush(self._shared)
+        finally:
+            if self._owned:
+                self.memory.close()
 
     async def aclose(self) -> None:
         """The same, awaited."""
@@ -236,8 +238,9 @@ class NoveloSaver(Awaited):
         Raises:
             InvalidSpec: there is a thread of the target's id.
         """
-        writing.flush(self._shared)
-        source = self.memory.store.thread(self.memory.store.key_of(owner, str(source_thread_id)))
+        key = self.memory.store.key_of(owner, str(source_thread_id))
+        writing.flush(self._shared, key)
+        source = self.memory.store.thread(key)
         if source is None:
             return
         names = (owner, str(target_thread_id))
@@ -254,11 +257,12 @@ class NoveloSaver(Awaited):
         """
         if strategy not in ("keep_latest", "delete"):
             raise InvalidSpec(f"strategy={strategy!r}: expected 'keep_latest' or 'delete'")
-        writing.flush(self._shared)
         refused: ThreadHeld | None = None
         for thread_id in thread_ids:
+            key = self.memory.store.key_of(owner, str(thread_id))
+            writing.flush(self._shared, key)
             try:
-                self._shared.store.prune(self.memory.store.key_of(owner, str(thread_id)), strategy == "keep_latest")
+                self._shared.store.prune(key, strategy == "keep_latest")
             except ThreadHeld as error:
                 refused = refused or error
         if refused is not None:

@@ -25,7 +25,7 @@ KEY_SIGNS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234
 def get_tuple(shared: Shared, config: RunnableConfig) -> CheckpointTuple | None:
     """A checkpoint by its id, or the newest of the thread and namespace."""
     place = shared.place(config)
-    flush(shared)
+    flush(shared, place.key)
     with shared.memory.store.snapshot():
         thread = shared.memory.store.thread(place.key)
         row = None if thread is None else shared.store.get(place.key, place.ns, place.id)
@@ -72,12 +72,12 @@ def listed(
     limit: int | None,
 ) -> Iterator[CheckpointTuple]:
     """See `NoveloSaver.list`."""
-    flush(shared)
     wanted = (config or {}).get("configurable", {})
     owner = wanted.get("owner") or ""
     place = shared.place(config) if config is not None and "thread_id" in wanted else None
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
         raise InvalidSpec(f"limit={limit!r}: expected a number, 0 or more")
+    flush(shared, None if place is None else place.key)
     rows = shared.store.listed(
         None if place is None else place.key,
         owner,
@@ -87,15 +87,14 @@ def listed(
         [(_filter_key(name), _filter_value(value)) for name, value in (filter or {}).items()],
         limit,
     )
-    for row in rows:
-        if lapsed(row):
-            continue
-        with shared.memory.store.snapshot():
-            thread = shared.memory.store.thread(row.key)
-            if thread is None:
+    for listed_row in rows:
+        with shared.memory.store.snapshot():  # whoever reads slowly reads what is there by then
+            thread = shared.memory.store.thread(listed_row.key)
+            row = None if thread is None else shared.store.get(listed_row.key, listed_row.ns, listed_row.id)
+            if thread is None or row is None or lapsed(row):
                 continue
             talks = shared.shelf.of(row.key, thread.created, thread.content_version)
-            at = Place(row.key, row.names[0], row.names[1], row.ns, row.id)
+            at = Place(row.key, *listed_row.names, row.ns, row.id)
             found = _tuple(shared, at, row, thread, talks)
         yield found
 
@@ -118,7 +117,7 @@ def delta_history(
 ) -> Mapping[str, DeltaChannelHistory]:
     """What was written to channels on the way to a checkpoint, from the last one that holds their value on."""
     place = shared.place(config)
-    flush(shared)
+    flush(shared, place.key)
     out: dict[str, DeltaChannelHistory] = {channel: {"writes": []} for channel in channels}
     if not channels:
         return out

@@ -28,7 +28,14 @@ from langgraph.checkpoint.base import (
     get_checkpoint_metadata,
 )
 
-from novelo.errors import ConcurrentTurnError, InvalidSpec, ThreadHeld
+from novelo.errors import (
+    ConcurrentTurnError,
+    InvalidSpec,
+    StorageFull,
+    StorageReadOnly,
+    StorageUnavailable,
+    ThreadHeld,
+)
 from novelo.integrations.langgraph.addresses import Addressed, Place, config_of
 from novelo.integrations.langgraph.copies import Talks
 from novelo.integrations.langgraph.gathering import Offer, Since
@@ -40,6 +47,7 @@ from novelo.stores.checkpoints import Blob, Cut, Inline, Kept, NewCheckpoint, Ne
 PAUSE_S = 0.05  # how long a run that lost its thread to another one waits at most before it says so
 _INPUT = ", __start__"  # how the path of the task ends that hands a run its input
 _DECLARED = ("update", "fork")
+_LATER = (StorageFull, StorageReadOnly, StorageUnavailable)
 
 
 # ------------------------------------------------------------------------------------------------ a checkpoint
@@ -129,9 +137,10 @@ def _put(
     waiting = (place.key, place.ns, checkpoint["id"])
     with shared.ordered, shared.inputs.taking((place.key, place.ns, parent or "")) as inputs:
         offers = () if hidden else offered()
-        writes = shared.waiting.pop(waiting) or ()
+        writes = [_come(shared, place, one, talks, made) for one in shared.waiting.get(waiting) or ()]
         of_parent = [_planned(shared, place, one, talks, made) for one in (*inputs, *offers)]
         lists, created, wrote = shared.store.put(new, writes, [one.new for one in of_parent])
+        shared.waiting.pop(waiting)
     if talks is None:
         row = shared.memory.store.thread(place.key)
         if row is None or row.created != created:
@@ -152,7 +161,7 @@ def _taken(
     hidden = [c for c in new_versions if c in shared.channels and c not in checkpoint["channel_values"]]
     if not hidden or place.ns or place.id is None:
         return ()
-    flush(shared)
+    flush(shared, place.key)
     row = shared.store.get(place.key, place.ns, place.id)
     if row is None:
         return ()
@@ -199,7 +208,7 @@ def put_writes(
     special = all(channel in WRITES_IDX_MAP for channel, _ in writes)
     if task_path.endswith(_INPUT) and not special:
         talks = shared.shelf.known(place.key)
-        shared.inputs.add(at, offer, (None, 0) if talks is None else (talks.created, talks.version))
+        shared.inputs.add(at, offer, _since(talks))
     elif special or not shared.gathering.stored(at, offer):
         _store(shared, place, offer)
 
@@ -219,14 +228,33 @@ def _write(shared: Shared, place: Place, offer: Offer, talks: Talks | None, sinc
     at = (place.key, place.ns, place.id)
     written = _planned(shared, place, offer, talks, {})
     if since is None:
-        since = (None, 0) if talks is None else (talks.created, talks.version)
+        since = _since(talks)
     with shared.ordered:
         lists = shared.store.put_writes(*at, written.new, *since)
         if lists is None:
-            new = msgspec.structs.replace(written.new, known=True)
-            shared.waiting.put(at, [*(shared.waiting.get(at) or ()), new])
+            one = _Waiting(offer, written.new, _since(talks))
+            shared.waiting.put(at, [*(shared.waiting.get(at) or ()), one])
             return
     _note_written(shared, place.key, written, lists, talks)
+
+
+class _Waiting(NamedTuple):
+    """What a task wrote at a checkpoint that is on its way, as it was planned beside which content of the thread."""
+
+    offer: Offer
+    new: NewWrites
+    since: Since
+
+
+def _since(talks: Talks | None) -> Since:
+    return (None, 0) if talks is None else (talks.created, talks.version)
+
+
+def _come(shared: Shared, place: Place, one: _Waiting, talks: Talks | None, made: Made) -> NewWrites:
+    """What waited for a checkpoint; planned anew where the places that it names may be gone."""
+    as_before = one.since == _since(talks) and (talks is None or talks.whole)
+    new = one.new if as_before else _planned(shared, place, one.offer, talks, made).new
+    return msgspec.structs.replace(new, known=True)
 
 
 class _Planned(NamedTuple):
@@ -260,14 +288,23 @@ def _note_written(
                 note(talks, value, written.noted[index], lists[index])
 
 
-def flush(shared: Shared) -> None:
-    """Store what was written of inputs and not taken up yet."""
+def flush(shared: Shared, key: bytes | None = None) -> None:
+    """Store what was written of a thread's inputs, or of all, and not taken up yet; before it is read.
+
+    Whoever reads is told of no failure: what the store cannot take now stays for the next time, and what nobody can
+    store (it is not serializable) goes. Its run was told by the checkpoint that holds the input.
+    """
     with shared.ordered:
-        while (found := shared.inputs.oldest()) is not None:
-            (key, ns, name), since = found
-            with shared.inputs.taking(found[0]) as offers:
+        for at, since in shared.inputs.waiting(key):
+            place = Place(at[0], "", "", *at[1:])
+            with suppress(*_LATER), shared.inputs.taking(at) as offers:
                 for offer in offers:
-                    _store(shared, Place(key, "", "", ns, name), offer, since)
+                    try:
+                        _store(shared, place, offer, since)
+                    except _LATER:
+                        raise
+                    except Exception:  # noqa: S112  a serializer may raise anything
+                        continue
 
 
 def _with_places(shared: Shared, key: bytes, work: Callable[[Talks | None], None]) -> None:

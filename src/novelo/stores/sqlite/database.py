@@ -23,7 +23,7 @@ from novelo.stores.base import BACKUPS
 from novelo.stores.privacy import Traces
 from novelo.stores.sqlite import files
 from novelo.stores.sqlite.index import Index
-from novelo.stores.sqlite.migrations import bring_up, secret_of
+from novelo.stores.sqlite.migrations import bring_up, schema_version, secret_of
 from novelo.stores.sqlite.reading import current
 from novelo.stores.sqlite.reading import read_only as for_reading
 from novelo.stores.sqlite.session import Session
@@ -117,7 +117,7 @@ class Database:
         self._only = None if path else threading.RLock()  # memory lives in one connection
         self._mine = threading.local()
         self._process = os.getpid()
-        self._closed = self._unclean = False
+        self._closed = self._unclean = self._known = False
         self._washed = True
         self._lent = 0
         self._bytes: File | None = None
@@ -128,10 +128,12 @@ class Database:
         self._ballast = files.Ballast(path, ballast_bytes if on_disk and not read_only else 0)
         with _ours():
             connection = self._connect()
-            if read_only:
-                current(connection, path)
-            else:
-                bring_up(connection, self.read_only)
+            try:
+                current(connection, path) if read_only else bring_up(connection, self.read_only)
+            except BaseException:
+                connection.close()
+                raise
+        self._known = True
         self._free.append(connection)
         if not self.read_only:
             self._ballast.lay()
@@ -274,6 +276,8 @@ class Database:
         deadline = time.monotonic() + BUSY_S
         while True:  # two processes that make a file's log at once are told "busy" without waiting
             try:
+                if not self._known:
+                    schema_version(connection)  # another program's database stays as it is
                 connection.execute("PRAGMA journal_mode = WAL")
                 break
             except apsw.BusyError:

@@ -62,14 +62,26 @@ class Shortening:
             for at in [at for at in list(kept) if at[0] == key]:
                 kept.pop(at, None)
 
-    def put(self, db: Connection, at: tuple[bytes, str, str], blob: Blob, once: bool) -> Ref:
-        """A value for a row: inline, or kept aside."""
+    def put(
+        self,
+        db: Connection,
+        at: tuple[bytes, str, str],
+        blob: Blob,
+        once: bool,
+        now: Sequence[tuple[int, bytes]] = (),
+    ) -> Ref:
+        """A value for a row: inline, or kept aside.
+
+        Args:
+            now: texts that become entries in this transaction.
+        """
+        texts = [*self._texts.get(at, ()), *now]
         if len(blob.body) <= (ONCE_BYTES if once else INLINE_BYTES):
             ref = Inline(blob.type, blob.body)
-            return _shortened(at[0], ref, self._texts.get(at, ())) or ref
+            return _shortened(at[0], ref, texts) or ref
         number = keep(db, at[0], blob)
         if "+" not in blob.type:
-            _cut(db, at[0], number, blob, self._texts.get(at, ()))
+            _cut(db, at[0], number, blob, texts)
             if len(blob.body) <= RAW_BYTES:
                 _remember(self._raw, at, [*self._raw.get(at, ()), (number, blob)])
         return Kept(number)
@@ -80,12 +92,12 @@ class Shortening:
             _remember(self._raw, at, [*self._raw.get(at, ()), row])
 
     def parent(self, db: Connection, new: NewCheckpoint, placing: Placing) -> None:
-        """Values of the parent, less the texts that are entries from now on."""
+        """Values of the parent, less the texts that are entries from now on; the texts are left with the placing."""
         at = (new.key, new.ns, new.parent or "")
         raw = self._raw.pop(at, ())
         if not placing.new:
             return
-        texts = []
+        texts = placing.texts
         for position, said in enumerate(placing.new, placing.head):
             text = said.entry.message.content
             if isinstance(text, str) and len(text) >= WORTH:
@@ -103,7 +115,14 @@ class Shortening:
                     shorten_written(db, one.columns, written_body(items), written_body(one.items))
             else:
                 _cut(db, new.key, *one, texts)
-        _remember(self._texts, at, texts)  # what a task wrote may come later than the state that took it up
+
+    def committed(self, new: NewCheckpoint, placing: Placing) -> None:
+        """The texts are entries: what a task wrote at the parent may come later than the state that took it up.
+
+        Before the commit nothing is remembered: an entry that is not there after all would take the value with it.
+        """
+        if placing.texts:
+            _remember(self._texts, (new.key, new.ns, new.parent or ""), placing.texts)
 
 
 def _shortened(key: bytes, ref: Ref, texts: Sequence[tuple[int, bytes]]) -> Cut | None:

@@ -58,7 +58,7 @@ class TableCheckpoints(CheckpointReading):
             parent = last if follows else parent_of(db, new)
             if own is None and newest is not None and not follows:
                 branch(self, db, new, decoded(newest))
-            placing = Placing(self, db, new.key, new, self._fence(db, new, of_parent))
+            placing = Placing(self, db, new.key, new, self._fence(db, new, [*writes, *of_parent]))
             placing.stale = new.created is not None and new.version != placing.thread.content_version
             number = last + 1 if own is None else own
             for taken, said in new.replayed:
@@ -87,14 +87,15 @@ class TableCheckpoints(CheckpointReading):
                 look = own is not None or one.task in there
                 self._write(db, (new.key, new.ns, new.id), number, one, look=look)
                 there.add(one.task)
-            return lists, placing.thread.created, wrote
+        self._shortening.committed(new, placing)
+        return lists, placing.thread.created, wrote
 
-    def _fence(self, db: Connection, new: NewCheckpoint, of_parent: Sequence[NewWrites]) -> tuple[ThreadRow, float]:
+    def _fence(self, db: Connection, new: NewCheckpoint, writes: Sequence[NewWrites]) -> tuple[ThreadRow, float]:
         """The thread, made now or before, and the time to live of its lease."""
         thread, _, ttl = self.store._ensure(db, new.key, new.names, new.now)
         if new.created is not None:
             found = (thread.created, thread.content_version)
-            values = [*new.values.values(), *(item[2] for one in of_parent for item in one.items)]
+            values = [*new.values.values(), *(item[2] for one in writes for item in one.items)]
             _check_places(db, new.key, found, (new.created, new.version), values)
         return thread, ttl
 
@@ -225,7 +226,7 @@ class TableCheckpoints(CheckpointReading):
                 else:
                     ref = Places(value.wrap, runs)
             else:
-                ref = self._shortening.put(db, at, value, True)
+                ref = self._shortening.put(db, at, value, True, () if placing is None else placing.texts)
             old = there.get(index)
             if old is None or new.special:
                 there[index] = (index, channel, ref)

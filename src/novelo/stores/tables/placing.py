@@ -41,6 +41,7 @@ class Placing:
         self.new: list[Said] = []
         self.by_hash: dict[bytes, int] = {}  # of messages with an id that were placed in this transaction
         self.became: list[tuple[int, int, bool]] = []
+        self.texts: list[tuple[int, bytes]] = []  # of messages that are entries if this transaction is committed
         self.stale = False  # content was removed or masked since the caller read the thread
 
     @property

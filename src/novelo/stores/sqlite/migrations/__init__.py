@@ -18,6 +18,7 @@ from novelo.stores.tables.rows import sealed, unsealed
 
 SCHEMA = 1
 PACKAGE = "novelo.stores.sqlite"
+OURS = {"meta": {"name", "value"}, "threads": {"thread"}}  # by which a database of ours is told, of any schema
 SECRET = bytes(16)  # in place of a thread's key, for the seal over the secret
 
 
@@ -36,12 +37,16 @@ def schema_version(connection: apsw.Connection) -> int:
     names = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if not names:
         return 0
-    if "meta" not in names:
+    if not names.issuperset(OURS) or not all(_columns(connection, table) >= OURS[table] for table in OURS):
         raise StorageCorrupt("the file is a database of another program: choose another file")
     found = [row[0] for row in connection.execute("SELECT value FROM meta WHERE name = 'schema'")]
     if len(found) != 1 or not isinstance(found[0], int) or found[0] < 1:
         raise StorageCorrupt("the number of the database's schema was altered outside of novelo: restore a backup")
     return found[0]
+
+
+def _columns(connection: apsw.Connection, table: str) -> set[str]:
+    return {row[0] for row in connection.execute("SELECT name FROM pragma_table_info(?)", (table,))}
 
 
 def bring_up(
