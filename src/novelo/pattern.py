@@ -43,7 +43,7 @@ class Pattern:
         """Of an expression as text, or a compiled one with its flags.
 
         Raises:
-            InvalidSpec: it is none. The error does not repeat it: it may be what must be forgotten.
+            InvalidSpec: it is none, or empty. The error does not repeat it: it may be what must be forgotten.
         """
         try:
             self._pattern = re.compile(what)
@@ -51,6 +51,8 @@ class Pattern:
             raise InvalidSpec(f"redact: the pattern is no regular expression ({error.msg})") from None
         if not isinstance(self._pattern.pattern, str):
             raise InvalidSpec("redact: the pattern looks for bytes; expected one that looks for text")
+        if not self._pattern.pattern:  # such as "$WHAT" of a script in which it is not set
+            raise InvalidSpec("redact: the pattern is empty; expected a regular expression")
         self.found: set[Piece] = set()
 
     def __call__(self, text: str) -> str:

@@ -73,7 +73,7 @@ class Thread(Record):
         A question at the end that has no answer yet (after `edit`, or in a fork) is answered where it stands.
 
         Raises:
-            UnknownEntry: nothing was asked yet.
+            UnknownEntry: nothing was asked yet, or what was asked is hidden.
         """
         thread = self._row()
         asked = self._last_question(thread)
@@ -91,7 +91,7 @@ class Thread(Record):
             if not piece:
                 break
             before = piece[-1].position
-        raise UnknownEntry("nothing was asked in this thread yet")
+        raise UnknownEntry("there is no question to ask again in this thread, or it is hidden")
 
     def begin(self, turn: LiveTurn) -> Begun:
         """Open the turn in the store, waiting for another one as its rule says."""
