@@ -7,6 +7,7 @@ is read and checked before the first is stored, and what fails half-way is taken
 from __future__ import annotations
 
 import datetime
+import json
 import re
 import time
 from collections.abc import Iterator, Sequence
@@ -114,19 +115,23 @@ def exported(threads: Sequence[Thread], kind: str = "novelo") -> Iterator[bytes]
 
 
 def export_file(threads: Sequence[Thread], path: str | Path, kind: str = "novelo") -> int:
-    """Write threads to a file; returns the number of messages. The file appears whole or not at all."""
+    """Write threads to a file; returns the number of messages in it. The file appears whole or not at all."""
     target = Path(path)
     beside = target.with_name(target.name + ".part")
+    count = 0
     try:
         with beside.open("wb") as out:
             for piece in exported(threads, kind):
                 out.write(piece)
+                if kind != "novelo":  # all of it in one piece, and without what is hidden
+                    value = json.loads(piece)
+                    count = len(value["messages"] if kind == "simple" else value)
         beside.replace(target)
     except OSError as error:
         raise InvalidSpec(f"cannot write {target}: {error.strerror}") from error
     finally:
         beside.unlink(missing_ok=True)
-    return sum(map(len, threads))
+    return sum(map(len, threads)) if kind == "novelo" else count
 
 
 def _header(thread: Thread) -> dict[str, Any]:

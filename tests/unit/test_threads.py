@@ -437,3 +437,13 @@ def test_a_context_is_read_from_one_snapshot(tmp_path):
     assert not any("secret" in e.text for e in thread.messages())
     memory.close()
     other.close()
+
+
+def test_an_export_counts_what_it_holds(memory, tmp_path):
+    """Hidden messages are in our own kind alone, and so they are counted there alone."""
+    thread = memory.thread("t")
+    say(thread, "q", "a")
+    say(thread, "q2", "a2")
+    thread.hide([0, 1])
+    counts = {kind: thread.export_file(tmp_path / kind, kind) for kind in ("novelo", "openai", "simple")}
+    assert counts == {"novelo": 4, "openai": 2, "simple": 2}
