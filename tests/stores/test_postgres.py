@@ -201,13 +201,35 @@ def test_a_schema_of_another_program(postgres_url):
 
 # ---------------------------------------------------------------------------------------------- errors
 @pytest.mark.parametrize(
-    "query", ["schema=No", "schema=a;drop", "pool=0", "pool=x", "timeout=-1", "nonsense=1", "schema=" + "a" * 64]
+    "query",
+    [
+        "schema=No",
+        "schema=a;drop",
+        "pool=0",
+        "pool=2.5",
+        "pool=x",
+        "timeout=-1",
+        "timeout=nan",
+        "nonsense=1",
+        "schema=" + "a" * 64,
+    ],
 )
 def test_addresses_that_are_none(query):
     """A wrong address says what was expected, and repeats nothing of it that may be secret."""
     with pytest.raises(InvalidSpec, match="expected") as caught:
         novelo.open(f"postgresql://ana:{SECRET}@127.0.0.1/x?{query}")
     assert SECRET not in _all_of(caught.value)
+
+
+@pytest.mark.parametrize(
+    "hosts", ["db.example:5432", "a:1,b:2", "a:5433,b:5433", "[::1]:5432"], ids=["one", "two", "alike", "six"]
+)
+def test_the_address_for_commands_is_read_as_it_was(hosts):
+    """What a finding's command names is the same server, or the same servers in their order."""
+    first = Settings(f"postgresql://ana:{SECRET}@{hosts}/x?schema=s")
+    again = Settings(first.address)
+    assert SECRET not in first.address
+    assert {**first.options, "password": None} == {**again.options, "password": None}
 
 
 def _all_of(error):

@@ -12,6 +12,7 @@ know, and the error says so: asking again with the same idempotency key settles 
 from __future__ import annotations
 
 import copy
+import math
 import os
 import re
 import select
@@ -65,6 +66,21 @@ _WRITE = (
 _SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
+def _above_0(given: dict[str, str], name: str, otherwise: float) -> float:
+    """An option that is a number.
+
+    Raises:
+        InvalidSpec: it is none, or not above 0; what was given is not repeated.
+    """
+    try:
+        found = float(given.get(name, otherwise))
+    except ValueError:
+        found = 0.0
+    if not 0 < found < math.inf or (name == "pool" and found % 1):
+        raise InvalidSpec(f"option {name} of the address: expected a {'whole ' * (name == 'pool')}number above 0")
+    return found
+
+
 class Settings:
     """What an address says: where the server is, which schema, waits and pool are meant; shown without a password."""
 
@@ -82,19 +98,17 @@ class Settings:
             own = {name: value for name, value in asked if name in OPTIONS}
             rest = urlencode([pair for pair in asked if pair[0] not in OPTIONS])
             self.schema = checked_schema(own.get("schema", SCHEMA_NAME))
-            self.pool = int(own.get("pool", POOL))
-            self.timeout_s = float(own.get("timeout", TIMEOUT_S))
-            self.lock_s = float(own.get("lock_timeout", LOCK_S))
-            if self.pool < 1 or self.timeout_s <= 0 or self.lock_s <= 0:
-                raise ValueError
+            self.pool = int(_above_0(own, "pool", POOL))
+            self.timeout_s = _above_0(own, "timeout", TIMEOUT_S)
+            self.lock_s = _above_0(own, "lock_timeout", LOCK_S)
             address = f"postgresql://{parts.netloc}{parts.path}{'?' if rest else ''}{rest}"
             self.options: dict[str, Any] = dict(psycopg.conninfo.conninfo_to_dict(address))
         except InvalidSpec:
             raise
         except (ValueError, psycopg.Error):
             raise InvalidSpec(  # what was given may hold a password: it is not repeated
-                "that address is none of PostgreSQL: expected postgresql://user:password@host:5432/database"
-                "?schema=novelo&pool=10&timeout=10&lock_timeout=30"
+                "that address is none of PostgreSQL, or has an option that neither libpq nor novelo knows: expected "
+                "postgresql://user:password@host:5432/database?schema=novelo&pool=10&timeout=10&lock_timeout=30"
             ) from None
         said = [str(self.options[name]) for name in ("password", "sslpassword") if self.options.get(name)]
         written = [parts.netloc.rpartition("@")[0].partition(":")[2], *re.findall(r"password=([^&]*)", parts.query)]
@@ -122,7 +136,15 @@ class Settings:
         """The address for our own commands, without a password."""
         host, user = str(self.options.get("host", "")), str(self.options.get("user", ""))
         apart = not host or "/" in host  # a folder of sockets
-        where = "" if apart else f"{host}:{self.options.get('port', 5432)}"
+        hosts, ports = host.split(","), str(self.options.get("port", 5432)).split(",")
+        ports = ports * len(hosts) if len(ports) == 1 else ports
+        where = (
+            ""
+            if apart
+            else ",".join(
+                f"{f'[{one}]' if ':' in one else one}:{port}" for one, port in zip(hosts, ports, strict=False)
+            )
+        )
         more = {"host": host, "port": self.options.get("port")} if apart else {}
         query = urlencode({name: value for name, value in (more | {"schema": self.schema}).items() if value})
         name = quote(str(self.options.get("dbname", "")), safe="")

@@ -107,7 +107,7 @@ def wrapping_key(given: Any) -> WrappingKey:
             except (OSError, UnicodeDecodeError) as error:
                 raise KeyRefused(f"the key file {rest} cannot be read ({type(error).__name__})") from None
             return LocalKey(_read(found, f"the key in {rest}"))
-        return LocalKey(_read(given, "the key"))
+        return LocalKey(_read(given, "the key (neither env:NAME nor file:/path)"))
     if isinstance(given, WrappingKey):
         return given
     raise InvalidSpec(f"key of type {type(given).__name__}: expected env:NAME, file:/path, or wrap, unwrap and name")
