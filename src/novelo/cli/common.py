@@ -147,7 +147,13 @@ def find_thread(memory: novelo.Memory, thread_id: str, owner: str) -> novelo.Thr
     if thread.row is None:
         near = [row.thread_id for row in memory.threads(owner=owner, limit=5)]
         others = {row.owner for row in memory.threads(limit=1000) if row.thread_id == thread_id}
-        hint = f"; the last used are {', '.join(near)}" if near else "; there is none yet"
+        hint = "; there is none yet"
+        if near:
+            hint = f"; the last used are {', '.join(near)}"
+        elif memory.threads(limit=1):
+            hint = (
+                f"; owner {owner!r} has none, others have: add --owner" if not owner else f"; owner {owner!r} has none"
+            )
         if others:
             hint = f" of owner {owner!r}; it is one of {', '.join(map(repr, sorted(others)))}: add --owner"
         raise novelo.UnknownEntry(f"no thread {thread_id!r}{hint}")

@@ -44,8 +44,12 @@ def check(
         for violation in found:
             print(violation)
         say(
-            f"{len(messages)} messages: "
-            + (f"{len(found)} violations for {provider}; --fix mends them" if found else f"{provider} takes them")
+            f"{counted(len(messages), 'message')}: "
+            + (
+                f"{counted(len(found), 'violation')} for {provider}; --fix mends what can be"
+                if found
+                else f"{provider} takes them"
+            )
         )
     if found:
         raise typer.Exit(FAILED)

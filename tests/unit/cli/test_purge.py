@@ -129,6 +129,14 @@ def test_what_was_not_erased_fails(run):
     assert run("erase", "--owner", "bob", "--yes").exit_code == 0
 
 
+def test_a_thread_that_is_not_there(run):
+    """The error tells whose it is, or that the owner has none: a missing --owner is the usual reason."""
+    assert "it is one of 'ana': add --owner" in str(run("show", "t1").exception)
+    assert "others have: add --owner" in str(run("show", "nobody").exception)
+    assert "the last used are" in str(run("show", "nobody", "--owner", "ana").exception)
+    assert "owner 'carl' has none" in str(run("show", "nobody", "--owner", "carl").exception)
+
+
 def test_an_audit_without_acts_says_so(run):
     """Nothing on stdout, and a word on stderr."""
     found = run("audit", "t1", "--owner", "ana")
