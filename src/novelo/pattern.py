@@ -43,7 +43,7 @@ class Pattern:
         """Of an expression as text, or a compiled one with its flags.
 
         Raises:
-            InvalidSpec: it is none. The error does not repeat it: it may be what must be forgotten.
+            InvalidSpec: it is none, or empty. The error does not repeat it: it may be what must be forgotten.
         """
         try:
             self._pattern = re.compile(what)
@@ -51,10 +51,12 @@ class Pattern:
             raise InvalidSpec(f"redact: the pattern is no regular expression ({error.msg})") from None
         if not isinstance(self._pattern.pattern, str):
             raise InvalidSpec("redact: the pattern looks for bytes; expected one that looks for text")
+        if not self._pattern.pattern:
+            raise InvalidSpec("redact: the pattern is empty, and would find nothing")
         self.found: set[Piece] = set()
 
     def __call__(self, text: str) -> str:
-        """The text with every match masked."""
+        """The text with every match masked; what matches no characters is none."""
         return self._pattern.sub(self._take, text)
 
     def _take(self, match: re.Match[str]) -> str:

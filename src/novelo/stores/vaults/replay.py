@@ -62,8 +62,8 @@ def _all_again(store: Any, database: GuardedDatabase, steps: list[list[Erased]])
         left = sum(_is_back(database, note) for step in steps for note in step)
         if left:
             raise StorageReadOnly(
-                f"{left} of the things that the vault says were erased may be in this database, as in a restored backup: "
-                "open it once so that it can be written (`novelo threads -d …` does), and they are erased again"
+                f"{left} of the things that the vault says were erased may be in this database, as in a restored "
+                "backup: open it once so that it can be written (`novelo threads -d …` does), and they are erased again"
             )
     places = defaultdict[bytes, list[int]](list)
     for note, *_ in steps:
