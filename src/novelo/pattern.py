@@ -51,12 +51,12 @@ class Pattern:
             raise InvalidSpec(f"redact: the pattern is no regular expression ({error.msg})") from None
         if not isinstance(self._pattern.pattern, str):
             raise InvalidSpec("redact: the pattern looks for bytes; expected one that looks for text")
-        if not self._pattern.pattern:  # such as "$WHAT" of a script in which it is not set
-            raise InvalidSpec("redact: the pattern is empty; expected a regular expression")
+        if not self._pattern.pattern:
+            raise InvalidSpec("redact: the pattern is empty, and would find nothing")
         self.found: set[Piece] = set()
 
     def __call__(self, text: str) -> str:
-        """The text with every match masked."""
+        """The text with every match masked; what matches no characters is none."""
         return self._pattern.sub(self._take, text)
 
     def _take(self, match: re.Match[str]) -> str:

@@ -339,7 +339,7 @@ def test_a_backup_that_cannot_be_written_is_not_served(tmp_path, apart):
     with place.open(None) as memory:
         memory.thread("t").redact("maria")
     backup.restore()
-    with pytest.raises(StorageReadOnly, match="in the database again"):
+    with pytest.raises(StorageReadOnly, match="in a restored backup"):
         novelo.open(place.url, vault=place.vault, read_only=True)
     place.open(None).close()
     with novelo.open(place.url, vault=place.vault, read_only=True) as memory:

@@ -62,7 +62,7 @@ def _all_again(store: Any, database: GuardedDatabase, steps: list[list[Erased]])
         left = sum(_is_back(database, note) for step in steps for note in step)
         if left:
             raise StorageReadOnly(
-                f"{left} of the things that the vault says were erased may be in the database again, as in a restored "
+                f"{left} of the things that the vault says were erased may be in this database, as in a restored "
                 "backup: open it once so that it can be written (`novelo threads -d …` does), and they are erased again"
             )
     places = defaultdict[bytes, list[int]](list)
