@@ -35,15 +35,29 @@ class PostgresCheckpoints(GraphSource):
             raise ImportFailed(f"the database cannot be reached: {str(error).splitlines()[0]}") from error
         self.db.read_only = True
         self.db.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-        there = {row[0] for row in self._rows("SELECT relname FROM pg_class WHERE pg_table_is_visible(oid)")}
+        # Only PostgresSaver has blobs, and the other tables beside them: a schema that is named like the user, as ours
+        # may be, stands before it in the search path, with `checkpoints` of its own.
+        self._schema = ""
+        found = self._rows(
+            "SELECT relnamespace, relnamespace::regnamespace::text FROM pg_class"
+            " WHERE relname = 'checkpoint_blobs' AND pg_table_is_visible(oid)"
+        )
+        space, name = found[0] if found else (0, "")
+        self._schema = f"{name}.".replace("%", "%%")
+        there = {row[0] for row in self._rows("SELECT relname FROM pg_class WHERE relnamespace = %s", space)}
         if not there >= _TABLES:
             self.close()
             missing = sorted(_TABLES - there)[0]
             raise ImportFailed(f"the database is none of LangGraph's PostgresSaver: it has no table {missing!r}")
-        columns = self._rows("SELECT attname FROM pg_attribute WHERE attrelid = 'checkpoint_writes'::regclass")
+        columns = self._rows(
+            "SELECT attname FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid"
+            " WHERE c.relnamespace = %s AND c.relname = 'checkpoint_writes'",
+            space,
+        )
         self._path = "task_path" if ("task_path",) in columns else "''"  # since 2025
 
     def _rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        statement = statement.replace("FROM checkpoint", f"FROM {self._schema}checkpoint")
         try:
             found: list[tuple[Any, ...]] = self.db.execute(cast(Any, statement), values).fetchall()
         except psycopg.Error as error:

@@ -416,6 +416,18 @@ def test_a_database_of_postgres_saver(postgres, memory):
     assert seen(moved(memory)) == before
 
 
+def test_a_postgres_that_holds_both(postgres, tmp_path):
+    """Our own schema in the same database, named like the user so that it comes first, is not taken for the saver's."""
+    from langgraph.checkpoint.postgres import PostgresSaver
+
+    with PostgresSaver.from_conn_string(postgres) as saver:
+        saver.setup()
+        ask(graph(saver), "q0", to="both")
+    with novelo.open(f"{postgres}&schema=postgres", worker="off") as ours:
+        assert "both" in {one.thread_id for one in brought(postgres, ours, "langgraph-postgres").threads}
+        assert ours.thread("both").row is not None
+
+
 def test_a_postgres_of_something_else(postgres):
     """An address that cannot be reached, or holds no checkpoints, is one clear line without a password in it."""
     with pytest.raises(ImportFailed, match="cannot be reached") as told:
