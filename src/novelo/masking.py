@@ -1,4 +1,4 @@
-"""Masking texts inside of data: JSON and MessagePack, as deep as they go, with everything else as it was.
+"""Masking texts inside of data: JSON, MessagePack and messages, as deep as they go, with everything else as it was.
 
 A mask is a function text -> text. What is nested in what is nested counts too: a graph's state holds objects as
 MessagePack inside of MessagePack, `Ext(code, [module, class, fields, ...])`, whose first two texts name code and stay.
@@ -11,7 +11,11 @@ from typing import Any
 
 import msgspec
 
+from novelo.messages import Message, Text, ToolCall
+from novelo.pattern import MASK
+
 Mask = Callable[[str], str]
+NAMES = frozenset(["kind", "id", "data", "signature", "media_type", "role"])  # of a part: no texts of anybody's
 DEEPEST = 200  # of nesting: deeper data is taken for unreadable
 _PACK = msgspec.msgpack.Encoder().encode
 
@@ -130,3 +134,59 @@ def says(data: bytes, mask: Mask) -> bool:
     except UnicodeError:
         return False
     return mask(plain) != plain
+
+
+# ---------------------------------------------------------------------------------------------- messages
+def masked_message(message: Message, mask: Mask) -> Message:
+    """A message with every text masked; the same object where nothing matched.
+
+    Other than on the way out to a model (`Redact.message`), reasoning, addresses of media, names and what the provider
+    added are looked at too.
+    """
+    content = message.content
+    if isinstance(content, str):
+        content = mask(content)
+    elif content is not None:
+        parts = tuple(_masked_part(part, mask) for part in content)
+        content = content if _same(content, parts) else parts
+    calls = tuple(_masked_call(call, mask) for call in message.tool_calls)
+    usage = message.usage
+    if usage is not None and (raw := masked(usage.raw, mask, keys=False)) is not usage.raw:
+        usage = msgspec.structs.replace(usage, raw=raw)
+    fields = {
+        "content": content, "usage": usage, "name": message.name and mask(message.name),
+        "tool_calls": message.tool_calls if _same(message.tool_calls, calls) else calls,
+        "extra": masked(message.extra, mask), "meta": masked(message.meta, mask, keys=False),
+    }  # fmt: skip
+    if all(getattr(message, name) is value or getattr(message, name) == value for name, value in fields.items()):
+        return message
+    return msgspec.structs.replace(message, **fields)
+
+
+def _masked_part(part: Any, mask: Mask) -> Any:
+    kept = {name: getattr(part, name) for name in part.__struct_fields__ if name not in NAMES}
+    clean = masked(kept, mask, keys=False)
+    if clean is kept:
+        return part
+    try:
+        return msgspec.convert(msgspec.to_builtins(part) | clean, type(part))
+    except msgspec.ValidationError:  # the mask broke its form: nothing of it stays
+        return Text(text=MASK)
+
+
+def _masked_call(call: ToolCall, mask: Mask) -> ToolCall:
+    arguments, extra = _masked_arguments(call.arguments, mask), masked(call.extra, mask)
+    if arguments == call.arguments and extra is call.extra:
+        return call
+    return msgspec.structs.replace(call, arguments=arguments, extra=extra)
+
+
+def _masked_arguments(arguments: str, mask: Mask) -> str:
+    """A call's arguments, which stay JSON; what matches across their fields alone empties them."""
+    try:
+        found = masked_json(data := arguments.encode("utf-8", "surrogatepass"), mask)
+    except Unreadable:
+        return mask(arguments)
+    if found is not data:
+        return found.decode()
+    return arguments if mask(arguments) == arguments else "{}"

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from novelo.context.redact import Redact
 from novelo.errors import InvalidSpec
-from novelo.masking import masked
-from novelo.messages import Message, ToolCall
+from novelo.masking import masked_message
+from novelo.messages import Message
+from novelo.pattern import MASK, Pattern
 from novelo.retention import duration
 from novelo.stores.base import Changed, Hold, NewEntry, Receipt, StoredEntry, ThreadRow
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from novelo.memory import Memory
-
-NAMES = frozenset(["kind", "id", "data", "signature", "media_type", "role"])  # of a part: no texts of anybody's
 
 
 class Removal:
@@ -78,13 +76,12 @@ class Removal:
             ThreadHeld: a hold forbids it.
         """
         if isinstance(what, (str, re.Pattern)):
-            return self._redact_pattern(what if isinstance(what, str) else what.pattern, reason, vacuum)
+            return self._redact_pattern(Pattern(what), reason, vacuum)
         entries = {p: self._at(p) for p in self.positions(what)}
         bodies = {p: self.memory.new_entry(_blank(e.message)) for p, e in entries.items() if not e.deleted}
         return self._rewrite(dict(bodies), reason, vacuum)
 
-    def _redact_pattern(self, pattern: str, reason: str, vacuum: bool | str) -> Changed:
-        mask = Redact((), (pattern,))
+    def _redact_pattern(self, mask: Pattern, reason: str, vacuum: bool | str) -> Changed:
         bodies: dict[int, NewEntry | None] = {}
         for stored in self.messages():
             clean = masked_message(stored.message, mask)
@@ -93,11 +90,10 @@ class Removal:
         return self._rewrite(bodies, reason, vacuum, mask)
 
     def _rewrite(
-        self, bodies: dict[int, NewEntry | None], reason: str, vacuum: bool | str, mask: Redact | None = None
+        self, bodies: dict[int, NewEntry | None], reason: str, vacuum: bool | str, mask: Pattern | None = None
     ) -> Changed:
         memory = self.memory
-        put = None if mask is None else mask.text
-        done = memory.store.rewrite(self._row(), bodies, time.time(), note=memory.note(reason, vacuum), mask=put)
+        done = memory.store.rewrite(self._row(), bodies, time.time(), note=memory.note(reason, vacuum), mask=mask)
         memory.forget(self.key)
         return Changed(done, memory.finished(done.receipt, vacuum))
 
@@ -168,50 +164,7 @@ class Removal:
         self.memory.store.set_term(self.key, None if after is None else time.time() + duration(after))
 
 
-def masked_message(message: Message, mask: Redact) -> Message:
-    """A message with a pattern masked in all its texts; the same object if there is none.
-
-    Other than on the way out to a model (`Redact.message`), reasoning, addresses of media, names and what the provider
-    added are looked at too.
-    """
-    made = mask.message(message)
-    content = made.content
-    if content is not None and not isinstance(content, str):
-        parts = tuple(_masked_part(part, mask) for part in content)
-        content = content if all(a is b for a, b in zip(parts, content, strict=True)) else parts
-    calls = tuple(_masked_call(call, mask) for call in made.tool_calls)
-    usage = made.usage
-    if usage is not None and (raw := masked(usage.raw, mask.text, keys=False)) is not usage.raw:
-        usage = msgspec.structs.replace(usage, raw=raw)
-    fields = {
-        "content": content, "usage": usage, "name": made.name and mask.text(made.name),
-        "tool_calls": made.tool_calls if calls == made.tool_calls else calls,
-        "extra": masked(made.extra, mask.text), "meta": masked(made.meta, mask.text, keys=False),
-    }  # fmt: skip
-    if all(getattr(made, name) is value or getattr(made, name) == value for name, value in fields.items()):
-        return made
-    return msgspec.structs.replace(made, **fields)
-
-
-def _masked_part(part: Any, mask: Redact) -> Any:
-    kept = {name: getattr(part, name) for name in part.__struct_fields__ if name not in NAMES}
-    clean = masked(kept, mask.text, keys=False)
-    if clean is kept:
-        return part
-    try:
-        return msgspec.convert(msgspec.to_builtins(part) | clean, type(part))
-    except msgspec.ValidationError:  # the mask broke its form: nothing of it stays
-        from novelo.messages import Text
-
-        return Text(text="[redacted]")
-
-
-def _masked_call(call: ToolCall, mask: Redact) -> ToolCall:
-    extra = masked(call.extra, mask.text)
-    return call if extra is call.extra else msgspec.structs.replace(call, extra=extra)
-
-
 def _blank(message: Message) -> Message:
     calls = tuple(msgspec.structs.replace(c, arguments="{}", extra={}) for c in message.tool_calls)
-    content = "[redacted]" if message.content is not None else None
+    content = MASK if message.content is not None else None
     return Message(message.role, content, calls, message.tool_call_id, id=message.id, meta={"redacted": True})

@@ -12,14 +12,16 @@ from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from novelo.errors import InvalidSpec
-from novelo.stores.vaults.base import COLLECTION, ENTRY, KEPT, THREAD, Erased, Vault, Wrapped
+from novelo.stores.vaults.base import COLLECTION, ENTRY, KEPT, PATTERN, THREAD, Erased, Vault, Wrapped
 from novelo.stores.vaults.guard import GuardedDatabase
-from novelo.stores.vaults.opening import Facts, matched, replay
+from novelo.stores.vaults.opening import Facts, matched
+from novelo.stores.vaults.replay import replay
 
 __all__ = [
     "COLLECTION",
     "ENTRY",
     "KEPT",
+    "PATTERN",
     "THREAD",
     "Erased",
     "Vault",

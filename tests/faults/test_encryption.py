@@ -315,7 +315,7 @@ def test_a_restored_file_serves_nothing_that_was_erased(tmp_path):
     with novelo.open(url, vault=vault) as memory:
         assert sorted(row.thread_id for row in memory.threads()) == ["edited", "stays"]
         texts = [None if e.deleted else e.text for e in memory.thread("edited").messages(hidden=True)]
-        assert texts == [f"edited 0 {CANARY}", None, None]
+        assert texts == [f"edited 0 {CANARY}", None, f"[redacted] {CANARY}"]  # masked as it was, not deleted
         assert len(memory.thread("stays")) == 3
     stored = (tmp_path / "chat.db").read_bytes()
     assert f"gone 1 {CANARY}".encode() not in stored and f"edited 2 {CANARY}".encode() not in stored

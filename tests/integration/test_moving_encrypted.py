@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 
 import pytest
+from typer.testing import CliRunner
 
 import novelo
+from novelo.cli import app
 from novelo.errors import InvalidSpec, NoveloError
 
 pytest.importorskip("cryptography")
@@ -60,7 +62,9 @@ def test_what_was_erased_after_a_backup(tmp_path):
     """A restored backup erases again what the ledger of its vault says, and a look at it tells what would be."""
     vault, key, url = f"sqlite:///{tmp_path}/vault.db", os.urandom(32), f"sqlite:///{tmp_path}/a.db"
     talk(url, vault, key)
-    novelo.backup(url, tmp_path / "b.db")
+    assert novelo.backup(url, tmp_path / "b.db").vault
+    told = CliRunner().invoke(app, ["backup", url, str(tmp_path / "c.db")])
+    assert told.exit_code == 0 and "vault is apart" in told.output
     with novelo.open(url, vault=vault, key=key, worker="off") as memory:
         memory.thread("a", owner="ana").erase()
     restored = f"sqlite:///{tmp_path}/b.db"

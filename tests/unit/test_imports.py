@@ -28,7 +28,7 @@ LAYERS = {
     for layer, heads in {
         "core": "errors messages protocol repair wire transcript context tokens _estimate _media _fact_rules asking"
         " usage events limits facts languages answers summaries covering quoting compaction retrieval passages formats"
-        " _again _questions caching report quiet replay words carrying recalling retention masking",
+        " _again _questions caching report quiet replay words carrying recalling retention masking pattern",
         "outside": "models prices retrievers stores",
         "shell": "memory thread record turn turn_asking source portable aio worker why accounts connect privacy compare"
         " folding documents ingesting indexes answering meaning upkeep keeping moving doctor opening access"

@@ -13,7 +13,6 @@ import msgspec
 
 import novelo
 from novelo.cli.lines import put
-from novelo.errors import InvalidSpec
 from novelo.keeping import is_address
 from novelo.stores.base import Found, StoredEntry, ThreadRow
 
@@ -145,13 +144,3 @@ def read_messages(path: str) -> Any:
     from novelo.portable import read_list
 
     return read_list(sys.stdin.buffer.read() if path == "-" else Path(path), "stdin" if path == "-" else path)
-
-
-def policy_or_none(spec: str | None) -> Any:
-    """A policy's spec, checked before any work begins."""
-    if spec is None:
-        return None
-    try:
-        return novelo.context.parse(spec)
-    except InvalidSpec:
-        raise

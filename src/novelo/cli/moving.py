@@ -92,6 +92,8 @@ def _print(report: CopyReport, as_json: bool) -> None:
     same = f", {report.same} of them unchanged" if report.same else ""
     print(f"{report.done} threads{same}; {changed}every row compared")
     print(f"{report.bytes / 1e6:.1f} MB in {report.seconds:.1f} s, {report.rate:,.0f} rows/s; hash {report.digest}")
+    if report.vault:
+        print("The vault is apart, and not in it: save that after it, elsewhere (docs/encryption.md).")
 
 
 class Telling:

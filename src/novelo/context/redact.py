@@ -18,6 +18,7 @@ import msgspec
 from novelo.context.draft import Draft
 from novelo.errors import InvalidSpec
 from novelo.messages import Message, Part, Text, ToolCall
+from novelo.pattern import MASK
 from novelo.transcript import Entry, Step, Turn
 
 
@@ -108,7 +109,7 @@ class Redact:
             for mask in MASKS[kind]:
                 text = mask(text)
         for pattern in self.patterns:
-            text = re.sub(pattern, lambda match: "[redacted]" if match[0] else "", text)  # `[0-9]*` finds nothing too
+            text = re.sub(pattern, lambda match: MASK if match[0] else "", text)  # `[0-9]*` finds nothing too
         return text
 
     def _entry(self, entry: Entry) -> Entry:

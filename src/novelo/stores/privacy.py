@@ -163,7 +163,8 @@ class PrivacyStore(Protocol):
 
         Args:
             mask: is put over all else that is kept of the thread too: title, tags, metadata, state, drafts, manifests,
-                summaries, and the checkpoints of graphs.
+                summaries, and the checkpoints of graphs. A vault notes what it says it took out (`novelo.pattern`), or
+                all of each text that it changed.
         Returns:
             How many entries were changed.
         Raises:

@@ -112,7 +112,8 @@ class _Copier:
 
     def __init__(self, source: Source, target: Target, progress: Progress | None) -> None:
         self.source, self.target, self._progress = source, target, progress
-        self.report = CopyReport(source.place, target.place, total=source.count("threads"))
+        vaulted = "vault" in source.facts()
+        self.report = CopyReport(source.place, target.place, total=source.count("threads"), vault=vaulted)
         self._since = time.monotonic()
         self._digest = blake2b(digest_size=16)
 

@@ -21,6 +21,7 @@ class CopyReport(msgspec.Struct):
         bytes: of the rows that were read, as they are packed.
         seconds: since the beginning.
         damaged: a sentence for each thread or collection that cannot be read; all others are copied.
+        vault: the source has a vault, which is not copied: the target is opened with it.
         digest: a hash over all that is there, the same for equal contents in whatever engine.
     """
 
@@ -34,6 +35,7 @@ class CopyReport(msgspec.Struct):
     removed: int = 0
     bytes: int = 0
     seconds: float = 0.0
+    vault: bool = False
     damaged: list[str] = []
     digest: str = ""
 

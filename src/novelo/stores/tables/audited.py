@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from novelo.errors import InvalidSpec, StorageCorrupt, ThreadHeld, UnknownEntry
+from novelo.pattern import Piece
 from novelo.stores.base import AuditRow, Hold, Note, ThreadRow
 from novelo.stores.privacy import NOBODY, Gone, Hook
 from novelo.stores.rules import audit_key, by_hours, chained, checked_reason, dollars, owner_key, plain, storable
@@ -57,6 +58,12 @@ def unguarded(db: Connection, fact: str, rows: Iterable[Any] | None = None) -> N
         return
     if any(name == fact for name, _ in (db.run("vault_facts") if rows is None else rows)):
         raise InvalidSpec(f"the database is {GOT[fact]} since this program opened it: nothing was done; open it anew")
+
+
+def masked_in(db: Connection, keys: Iterable[bytes], found: Collection[Piece]) -> None:
+    """What a pattern took out of threads, for a ledger that must find it again; told before the act of it."""
+    if found and guarded(db):
+        db.masked(keys, found)  # type: ignore[attr-defined]
 
 
 GOT = {"vault": "kept with a vault", "encrypted": "encrypted"}

@@ -13,6 +13,7 @@ import msgspec
 
 from novelo.errors import InvalidSpec, UnknownEntry
 from novelo.messages import Message, encode
+from novelo.pattern import remembering
 from novelo.stores.base import Changed, NewEntry, Note, Receipt, ThreadRow
 from novelo.stores.privacy import NOBODY, Gone
 from novelo.stores.rules import (
@@ -24,7 +25,7 @@ from novelo.stores.rules import (
     without,
     without_quotes,
 )
-from novelo.stores.tables.audited import Audited, act, guarded, unguarded
+from novelo.stores.tables.audited import Audited, act, guarded, masked_in, unguarded
 from novelo.stores.tables.checkpoint_rows import forget
 from novelo.stores.tables.connection import Connection, Row
 from novelo.stores.tables.facts import thread_row
@@ -155,8 +156,10 @@ class Changes(Audited):
                 self._reindex(db, key, words, counts)
                 self._content_changed(db, key, min(words), counts)
             if mask is not None:
+                mask = remembering(mask)
                 for key in family:
                     mask_thread(self, db, key, mask, counts)
+                masked_in(db, family, mask.found)
             number = 0
             if counts.total():
                 db.run("used", (thread.key, now))

@@ -1,7 +1,9 @@
 """The vault: what must not lie in the database, nor in its backups. The ledger of erasures, and the threads' keys.
 
 A backup that is restored brings back what was erased since. So each erasure is noted in a place of its own, by the
-thread's key (a hash) and nothing that was said, and noted again on a database before it serves (`replay.py`).
+thread's key (a hash) and nothing that was said, and made again on a database before it serves (`replay.py`). What a
+pattern masked is noted by keyed hashes of it (`prints.py`), and by the act in the database's audit that tells of it: a
+database that has the act had the masks put on, and what was said in it since is none of their business.
 With encryption the vault also holds each thread's data key, wrapped by a key that lies in neither place; when a thread
 is erased its data key is destroyed, and no copy of the database can be read any more where that thread is concerned.
 
@@ -27,6 +29,8 @@ from novelo.errors import StorageCorrupt
 SCHEMA = 1
 # Kinds of notes.
 THREAD, KEPT, ENTRY, COLLECTION, WITHDRAWN = "thread", "thread, forks kept", "entry", "collection", "withdrawn"
+PATTERN = "pattern"
+LINK = 32  # bytes of an act's link in the chain of the audit
 PAGE = 500  # keys that are rewrapped in one transaction
 
 Ask = Callable[..., "list[tuple[Any, ...]]"]
@@ -36,10 +40,11 @@ class Erased(NamedTuple):
     """One note of the ledger.
 
     `key` is the thread's, `kind` what was erased (a `THREAD`, one whose forks `KEPT` what they shared with it, the
-    content of one `ENTRY`, a `COLLECTION` of documents), `moment` when, in seconds.
+    content of one `ENTRY`, what a `PATTERN` matched, a `COLLECTION` of documents), `moment` when, in seconds.
     `born` is the moment the erased thread was made at, so that a later thread of the same id is not taken for it; 0 if
     that is not known. `version` is that of its data key, 0 without encryption. `place` is the position of an entry, and
-    `mark` tells what stands there instead, nothing where it was deleted.
+    `mark` tells what stands there instead, nothing where it was deleted. Of a pattern `place` is the number of the act,
+    and `mark` its link in the audit's chain (`LINK` bytes) with the fingerprints behind it.
     """
 
     number: int

@@ -273,7 +273,7 @@ class Cipher(GuardedConnection):
         values = (thread, "", "[]", key.hide(metadata, "threads.metadata"), hidden, status, now)
         return self._inner.run(name, values)  # type: ignore[no-any-return]
 
-    def _erased(self, name: str, args: Sequence[Any]) -> Iterator[Row]:
+    def _noted(self, name: str, args: Sequence[Any]) -> Iterator[Row]:
         return super().run(name, args)
 
     # ------------------------------------------------------------------------------------------ entries
@@ -295,7 +295,12 @@ class Cipher(GuardedConnection):
         row = next(iter(self._inner.run("entry_at", (thread, position))))
         hidden = self._hidden_entry((thread, *row[:6], called, body, None))
         values = (thread, position, hidden[8], hidden[9], hidden[7])
-        return super().run(name, values)
+        self._note_entry(thread, position, body)
+        return self._inner.run(name, values)  # type: ignore[no-any-return]
+
+    def print_key(self, thread: bytes) -> bytes:
+        """The thread's data key counts too: when that is destroyed, its fingerprints tell nobody anything."""
+        return blake2b(super().print_key(thread), key=self._key(thread).print_key, digest_size=32).digest()
 
     def _entries(self, name: str, args: Sequence[Any]) -> Iterator[Row]:
         thread = bytes(args[0])
@@ -395,7 +400,7 @@ _BY_HAND: dict[str, Callable[[Cipher, str, Sequence[Any]], Iterator[Row]]] = {
     "new_thread": Cipher._new_thread,
     "fork": Cipher._fork,
     "set_facts": Cipher._set_facts,
-    "erased": Cipher._erased,
+    **dict.fromkeys(("erased", "act"), Cipher._noted),
     "entry": Cipher._entry,
     "set_body": Cipher._set_body,
     "move_turn": Cipher._move_turn,

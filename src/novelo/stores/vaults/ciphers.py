@@ -38,13 +38,14 @@ _PACK = msgspec.msgpack.Encoder().encode
 class ThreadKey:
     """A data key in use: of one thread, and one life of it."""
 
-    __slots__ = ("_gcm", "_head", "_siv", "seal_key", "thread", "version")
+    __slots__ = ("_gcm", "_head", "_siv", "print_key", "seal_key", "thread", "version")
 
     def __init__(self, thread: bytes, version: int, secret: bytes) -> None:
         self.thread, self.version = thread, version
         self._gcm = AESGCM(_derived(secret, b"bodies", 32))
         self._siv = AESSIV(_derived(secret, b"names", 64))
         self.seal_key = _derived(secret, b"seals", 32)
+        self.print_key = _derived(secret, b"prints", 32)
         self._head = MARK + version.to_bytes(4, "big")
 
     def __repr__(self) -> str:

@@ -167,7 +167,7 @@ QUOTING: dict[str, tuple[str, Rule, tuple[int, ...], int, tuple[int, ...]]] = {
 BY_HAND = frozenset(
     """
     thread ancestor thread_locked threads threads_of_owner new_thread fork set_facts entry set_body entry_at tail range
-    move_turn set_turn move_vectors vectors_between erased standing shorten
+    move_turn set_turn move_vectors vectors_between erased act standing shorten
     shorten_write
     """.split()  # noqa: SIM905
 )
@@ -180,7 +180,7 @@ FREE = frozenset(
     content_changed used embedded drop_vectors children cut_fork newest_summary use_summary drop_summaries claim_work
     renew_work work_done next_work left_over is_left_over any_left_over none_left_over vault_facts
     keep_vault_fact vault_seen see_vault next_wash
-    hold release held all_held spending keep_spent kept_spent forget_spent next_act acts last_chain act
+    hold release held all_held spending keep_spent kept_spent forget_spent next_act acts last_chain
     audit audit_from weights set_term set_dropped once texts_below
     newest_id place_of line ancestors drop drop_writes last_value drop_value versions gone as_entry fences any
     waiting waiting_between unindex_waiting thread_number indexed unindex unindex_entry none_waits take_in find_words

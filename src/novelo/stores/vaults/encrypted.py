@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from novelo.stores.tables.rows import Facts
-from novelo.stores.vaults.base import Erased, Vault
+from novelo.stores.vaults.base import KEPT, THREAD, Erased, Vault
 from novelo.stores.vaults.cipher import Cipher
 from novelo.stores.vaults.guard import GuardedDatabase
 from novelo.stores.vaults.keyring import Keyring
@@ -32,18 +32,9 @@ class EncryptedDatabase(GuardedDatabase):
         self.shredded: set[bytes] = set()  # whose key was destroyed, until a receipt tells of it
         self._secret = keyring.secret(inner.secret)
 
-    @property
-    def secret(self) -> bytes:
-        """What threads' keys are made with: the database alone does not tell."""
-        return self._secret
-
     def of(self, owner: str, word: str) -> GuardedDatabase:
         """The same for one owner, who stands in the tables under a hash."""
         return super().of(self.keyring.owner(owner), word)
-
-    def mark(self, seal: bytes) -> bytes:
-        """The seal of an entry is keyed already."""
-        return seal
 
     def seen(self, connection: Cipher) -> None:
         """Which key a thread is written with."""
@@ -54,5 +45,5 @@ class EncryptedDatabase(GuardedDatabase):
     def committed(self, notes: Sequence[Erased]) -> None:
         """The keys of threads that were erased go: no copy of the database tells any more what they said."""
         for note in notes:
-            if note.place < 0 and self.keyring.destroy(note.key, note.version):
+            if note.kind in (THREAD, KEPT) and self.keyring.destroy(note.key, note.version):
                 self.shredded.add(note.key)

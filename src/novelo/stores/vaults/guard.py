@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from hashlib import blake2b
 from typing import Any, TypeVar
 
 from novelo.errors import StorageUnavailable, StoreError
+from novelo.pattern import Piece
 from novelo.stores.tables.connection import Index, Row
-from novelo.stores.vaults.base import ENTRY, KEPT, THREAD, Erased, Vault
+from novelo.stores.vaults.base import ENTRY, KEPT, PATTERN, THREAD, Erased, Vault
+from novelo.stores.vaults.prints import fingerprints
 
 T = TypeVar("T")
 CREATED = 24  # where a thread's row says when it was made
@@ -36,10 +38,34 @@ class GuardedConnection:
         elif name == "move_vectors":  # a fork takes over what it shared
             self._kept.add(args[0])
         elif name == "set_body":
-            key, position, body, seal = args[:4]
-            self._note(key, ENTRY, time.time(), position, b"" if body is None else self._guard.mark(seal))
+            self._note_entry(*args[:3])
+        elif name == "act":
+            self._note_act(args[0], args[-1])
         rows: Iterator[Row] = self._inner.run(name, args)
         return rows
+
+    def masked(self, keys: Iterable[bytes], found: Collection[Piece]) -> None:
+        """A pattern took something out of threads; the act that tells of it follows."""
+        for key in () if self._guard.replaying else keys:
+            self._note(key, PATTERN, time.time(), mark=fingerprints(found, self.print_key(key)))
+
+    def print_key(self, thread: bytes) -> bytes:
+        """What is hashed with of what a thread says: neither the vault nor the database tells it alone."""
+        return blake2b(thread, key=self._guard.secret, digest_size=32, person=b"said").digest()
+
+    def mark(self, thread: bytes, position: int, body: bytes) -> bytes:
+        """What the ledger says of an entry that was masked: a hash that tells nothing of the text."""
+        return blake2b(b"%d " % position + body, key=self.print_key(thread), digest_size=8).digest()
+
+    def _note_entry(self, key: bytes, position: int, body: bytes | None) -> None:
+        mark = b"" if body is None else self.mark(key, position, body)
+        self._note(key, ENTRY, time.time(), position, mark)
+
+    def _note_act(self, number: int, link: bytes) -> None:
+        """The act of what was masked: its link in the chain tells it from an act of the same number in a copy."""
+        for at, note in enumerate(self.notes):
+            if note.kind == PATTERN and note.place < 0:
+                self.notes[at] = note._replace(place=number, mark=link + note.mark)
 
     def _note(self, key: bytes, kind: str, now: float, place: int = -1, mark: bytes = b"") -> None:
         row = next(iter(self._inner.run("ancestor", (key,))), None)
@@ -59,6 +85,7 @@ class GuardedDatabase:
     def __init__(self, inner: Any, vault: Vault) -> None:
         self.inner, self.vault = inner, vault
         self.replaying = False
+        self._secret = bytes(inner.secret)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
@@ -73,17 +100,13 @@ class GuardedDatabase:
 
     @property
     def secret(self) -> bytes:
-        """What threads' keys are made with."""
-        return bytes(self.inner.secret)
+        """What threads' keys are made with; with encryption the database alone does not tell."""
+        return self._secret
 
     def index(self, secret: bytes, on: bool) -> Index:
         """The search index."""
         made: Index = self.inner.index(secret, on)
         return made
-
-    def mark(self, seal: bytes) -> bytes:
-        """What the ledger says of an entry that was masked: a hash that tells nothing of the text."""
-        return blake2b(seal, key=self.inner.secret, digest_size=8).digest()
 
     def of(self, owner: str, word: str) -> GuardedDatabase:
         """The same before a database that names an owner to its server in each transaction."""
@@ -115,7 +138,8 @@ class GuardedDatabase:
             with self.inner.writing() as connection:
                 guarded = type(self).connection(connection, self)
                 yield guarded
-                notes = [] if self.replaying else guarded.notes
+                # A masked entry is compared with what the mask makes of it, so that the mask comes first.
+                notes = [] if self.replaying else sorted(guarded.notes, key=lambda note: note.kind != PATTERN)
                 if notes:
                     numbers = self.vault.note(notes)
         except StoreError as error:
