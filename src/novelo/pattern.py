@@ -51,6 +51,8 @@ class Pattern:
             raise InvalidSpec(f"redact: the pattern is no regular expression ({error.msg})") from None
         if not isinstance(self._pattern.pattern, str):
             raise InvalidSpec("redact: the pattern looks for bytes; expected one that looks for text")
+        if not self._pattern.pattern:
+            raise InvalidSpec("redact: the pattern is empty; expected a regular expression")
         self.found: set[Piece] = set()
 
     def __call__(self, text: str) -> str:
@@ -59,9 +61,11 @@ class Pattern:
 
     def _take(self, match: re.Match[str]) -> str:
         start, stop = match.span()
+        if start == stop:  # `[0-9]*` finds nothing too: there is nothing to be masked
+            return ""
         if stop - start >= SHORT:
             self.found.add(Piece(match[0]))
-        elif start < stop:
+        else:
             before = match.string[max(0, start - NEAR) : start].rjust(NEAR, PAD[0])
             behind = match.string[stop : stop + NEAR].ljust(NEAR, PAD[0])
             self.found.add(Piece(before + match[0] + behind, NEAR))
