@@ -13,6 +13,7 @@ from novelo.stores.sqlite.session import Session
 from novelo.stores.tables.rows import over
 
 BUSY_MS = 30_000
+UNREADABLE = "the database {} cannot be read: check the rights of the file"
 
 
 def read_only(path: str) -> Session:
@@ -31,7 +32,7 @@ def read_only(path: str) -> Session:
         return _set_up(Session(path, flags=apsw.SQLITE_OPEN_READONLY))
     except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.IOError) as error:
         if not os.access(path, os.R_OK):
-            raise StorageReadOnly(f"the database {path} cannot be read: check the rights of the file") from error
+            raise StorageReadOnly(UNREADABLE.format(path)) from error
         log = file.with_name(file.name + "-wal")
         if os.access(file.parent, os.W_OK):
             raise
