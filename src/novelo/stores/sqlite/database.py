@@ -24,7 +24,7 @@ from novelo.stores.privacy import Traces
 from novelo.stores.sqlite import files
 from novelo.stores.sqlite.index import Index
 from novelo.stores.sqlite.migrations import bring_up, schema_version, secret_of
-from novelo.stores.sqlite.reading import UNREADABLE, current
+from novelo.stores.sqlite.reading import current
 from novelo.stores.sqlite.reading import read_only as for_reading
 from novelo.stores.sqlite.session import Session
 from novelo.stores.sqlite.washing import File, can_wash
@@ -256,8 +256,6 @@ class Database:
             self._set_up(connection)
         except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.IOError) as error:
             connection.close()
-            if os.path.exists(self.path) and not os.access(self.path, os.R_OK):
-                raise StorageReadOnly(UNREADABLE.format(self.path)) from error
             if not self._may_be_read_only(error):
                 raise
             self.read_only = True

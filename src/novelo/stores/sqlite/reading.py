@@ -8,12 +8,12 @@ from pathlib import Path
 import apsw
 
 from novelo.errors import SchemaTooNew, StorageCorrupt, StorageReadOnly, StorageUnavailable
+from novelo.stores.sqlite.files import UNREADABLE
 from novelo.stores.sqlite.migrations import SCHEMA, schema_version
 from novelo.stores.sqlite.session import Session
 from novelo.stores.tables.rows import over
 
 BUSY_MS = 30_000
-UNREADABLE = "the database {} cannot be read: check the rights of the file"
 
 
 def read_only(path: str) -> Session:
