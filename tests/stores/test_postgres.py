@@ -190,13 +190,20 @@ def test_migrations(postgres_url):
         novelo.open(postgres_url)
 
 
-def test_a_schema_of_another_program(postgres_url):
-    """Tables of another program in the schema are left alone."""
+@pytest.mark.parametrize(
+    "theirs", ["threads (id text)", "entries (id text)", "meta (k int)", "meta (name text, value text)"]
+)
+def test_a_schema_of_another_program(postgres_url, theirs):
+    """Tables of another program in the schema are left alone, whichever of our names they have."""
     connection, schema = raw(postgres_url)
     with connection:
-        connection.execute(f"CREATE SCHEMA {schema}; CREATE TABLE {schema}.threads (id text)")
-    with pytest.raises(StorageCorrupt, match="another program"):
-        novelo.open(postgres_url)
+        connection.execute(f"CREATE SCHEMA {schema}; CREATE TABLE {schema}.{theirs}")
+    for options in ({}, {"read_only": True}):
+        with pytest.raises(StorageCorrupt, match="another program"):
+            novelo.open(postgres_url, **options)
+    with raw(postgres_url)[0] as connection:
+        found = connection.execute("SELECT count(*) FROM pg_tables WHERE schemaname = %s", (schema,)).fetchone()
+    assert found == (1,)
 
 
 # ---------------------------------------------------------------------------------------------- errors

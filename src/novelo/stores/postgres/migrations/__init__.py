@@ -16,7 +16,7 @@ import psycopg
 from psycopg import sql
 
 from novelo.errors import SchemaTooNew, StorageCorrupt, StorageReadOnly, StorageUnavailable
-from novelo.stores.postgres.texts import PACKAGE, in_schema
+from novelo.stores.postgres.texts import PACKAGE, TABLES, in_schema
 from novelo.stores.tables.rows import sealed, unsealed
 
 SCHEMA = 1
@@ -45,9 +45,17 @@ def schema_version(connection: psycopg.Connection[Any], schema: str) -> int:
             (schema,),
         )
     }
+    of_meta = {
+        row[0]
+        for row in connection.execute(
+            "SELECT a.attname FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid"
+            " JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = 'meta'",
+            (schema,),
+        )
+    }
+    if not names.isdisjoint(TABLES) and not of_meta.issuperset(("name", "number", "value")):
+        raise StorageCorrupt(f"the schema {schema!r} holds tables of another program: name another, ?schema=...")
     if "meta" not in names:
-        if "threads" in names:
-            raise StorageCorrupt(f"the schema {schema!r} holds tables of another program: name another, ?schema=...")
         return 0
     found = connection.execute(in_schema("SELECT number FROM meta WHERE name = 'schema'", schema)).fetchall()
     if len(found) != 1 or not isinstance(found[0][0], int) or found[0][0] < 1:
