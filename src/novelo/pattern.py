@@ -52,7 +52,7 @@ class Pattern:
         if not isinstance(self._pattern.pattern, str):
             raise InvalidSpec("redact: the pattern looks for bytes; expected one that looks for text")
         if not self._pattern.pattern:
-            raise InvalidSpec("redact: the pattern is empty, and would find nothing")
+            raise InvalidSpec("redact: the pattern is empty; expected a regular expression")
         self.found: set[Piece] = set()
 
     def __call__(self, text: str) -> str:
@@ -61,7 +61,7 @@ class Pattern:
 
     def _take(self, match: re.Match[str]) -> str:
         start, stop = match.span()
-        if start == stop:  # `[0-9]*` finds nothing too, everywhere
+        if start == stop:  # `[0-9]*` finds nothing too: there is nothing to be masked
             return ""
         if stop - start >= SHORT:
             self.found.add(Piece(match[0]))

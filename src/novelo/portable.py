@@ -115,9 +115,16 @@ def exported(threads: Sequence[Thread], kind: str = "novelo") -> Iterator[bytes]
 
 
 def export_file(threads: Sequence[Thread], path: str | Path, kind: str = "novelo") -> int:
-    """Write threads to a file; returns the number of messages in it. The file appears whole or not at all."""
+    """Write threads to a file; returns the number of messages in it. The file appears whole or not at all.
+
+    Raises:
+        InvalidSpec: it cannot be written.
+    """
     target = Path(path)
-    beside = target.with_name(target.name + ".part")
+    if target.is_dir():
+        raise InvalidSpec(f"cannot write {target}: it is a folder; give a file in it")
+    whole = not target.exists() or target.is_file()  # a device or a pipe is written into, and stays what it is
+    beside = target.with_name(target.name + ".part") if whole else target
     count = 0
     try:
         with beside.open("wb") as out:
@@ -126,11 +133,13 @@ def export_file(threads: Sequence[Thread], path: str | Path, kind: str = "novelo
                 if kind != "novelo":  # all of it in one piece, and without what is hidden
                     value = json.loads(piece)
                     count = len(value["messages"] if kind == "simple" else value)
-        beside.replace(target)
+        if whole:
+            beside.replace(target)
     except OSError as error:
         raise InvalidSpec(f"cannot write {target}: {error.strerror}") from error
     finally:
-        beside.unlink(missing_ok=True)
+        if whole:
+            beside.unlink(missing_ok=True)
     return sum(map(len, threads)) if kind == "novelo" else count
 
 

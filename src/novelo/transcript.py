@@ -214,6 +214,7 @@ class TurnReader:
         return _as_made(entry) if message.content == NO_ANSWER and not entry.made else entry
 
     def _system(self, entry: Entry) -> Entry | None:
+        entry = without_calls(entry)
         if not is_blank(entry.message):
             return entry
         self.findings.left_out[entry.position] = "says nothing"
@@ -236,7 +237,7 @@ class TurnReader:
                 head = self._assistant(entry) if role == "assistant" else self._system(entry)
                 if head is None:
                     continue
-                current = _Open(head, entry.message.tool_calls)
+                current = _Open(head, entry.message.tool_calls if role == "assistant" else ())
                 open_steps.append(current)
         for step in reversed(open_steps):
             self._find_missing(step, stray)
@@ -346,6 +347,13 @@ def _marked(entry: Entry) -> Entry:
 
 def _as_made(entry: Entry) -> Entry:
     return msgspec.structs.replace(entry, made=True)
+
+
+def without_calls(entry: Entry) -> Entry:
+    """A system message, which calls nothing."""
+    if not entry.message.tool_calls:
+        return entry
+    return entry.altered(msgspec.structs.replace(entry.message, tool_calls=()), "calls on a system message removed")
 
 
 def _with_content(entry: Entry) -> Entry:

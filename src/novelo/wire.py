@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from novelo.formats.anthropic import legal_call_id
-from novelo.messages import Message, Part, Reasoning, Text, ToolCall
+from novelo.messages import Message, Part, Reasoning, Text, ToolCall, is_blank
 from novelo.protocol import Dialect
-from novelo.transcript import NO_ANSWER, OPENING, Entry, Step, Turn
+from novelo.transcript import NO_ANSWER, OPENING, Entry, Step, Turn, without_calls
 
 WRITTEN_CALL = "[tool call] "
 WRITTEN_RESULT = "[tool result] "
@@ -132,7 +132,8 @@ class Wire:
 
     def assemble(self, opening: Sequence[Entry], turns: Sequence[Turn]) -> list[Entry]:
         """The whole list: the opening, then turns, oldest first; joined and hoisted where the dialect wants it."""
-        head = [e for e in opening if e.message.role == "system"]
+        systems = (without_calls(e) for e in opening if e.message.role == "system")
+        head = [e for e in systems if not is_blank(e.message)]
         body = [e for e in opening if e.message.role != "system"]  # a summary
         last, opens = len(turns) - 1, not body
         for i, turn in enumerate(turns):

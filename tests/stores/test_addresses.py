@@ -276,9 +276,9 @@ def test_a_file_without_rights(tmp_path):
     path = tmp_path / "a.db"
     novelo.open(f"sqlite:///{path}", worker="off").close()
     path.chmod(0)
-    with pytest.raises((StorageReadOnly, StorageUnavailable)):
+    with pytest.raises(StorageReadOnly, match="check the rights"):
         novelo.backup(str(path), tmp_path / "b.db")
-    with pytest.raises((StorageReadOnly, StorageUnavailable)):
+    with pytest.raises(StorageReadOnly, match="check the rights"):
         novelo.open(f"sqlite:///{path}")
 
 

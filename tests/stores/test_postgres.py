@@ -495,3 +495,22 @@ def test_the_commands_take_an_address(postgres_url, tmp_path):
     assert json.loads(run("usage", "--json"))
     run("delete", "t1", "--yes", "-d", postgres_url)
     assert "t1" not in run("threads", "--json")
+
+
+def test_a_forked_process_closes_nothing_of_its_parent(postgres_url):
+    """A child that closes the memory it inherited leaves the parent's connections to the parent."""
+    with novelo.open(postgres_url, worker="off") as memory:
+        memory.thread("t").append([{"role": "user", "content": "hi"}])
+        pool = memory.store.database._pool
+        with pool.connection() as connection:
+            before = connection.info.backend_pid
+        pid = os.fork()
+        if not pid:
+            try:
+                memory.close()
+            finally:
+                os._exit(0)
+        os.waitpid(pid, 0)
+        with pool.connection() as connection:
+            assert connection.info.backend_pid == before
+            assert connection.execute("SELECT 1").fetchone() == (1,)

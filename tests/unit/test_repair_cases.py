@@ -240,6 +240,25 @@ def test_system_in_the_middle_joins_the_head(provider):
     assert mended(given, "openai") == given
 
 
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("role", ["system", "developer"])
+@pytest.mark.parametrize("text", ["Be kind.", ""])
+def test_a_system_message_calls_nothing(provider, role, text):
+    """Calls on a system message go, wherever it stands; results that follow are of no call."""
+    odd = {**calls("c1"), "role": role, "content": text}
+    for given in (
+        [odd, user("oi")],
+        [system("Be brief."), odd, user("oi"), says("olá")],
+        [user("oi"), odd, result("c1", "1"), says("olá")],
+        [user("oi"), calls("c0"), odd, result("c0", "0"), result("c1", "1")],
+    ):
+        out = mended(given, provider)
+        said = " ".join(one or "" for one in texts(out))
+        assert "oi" in said and text in said
+        assert not [m for m in out if m["role"] in ("system", "developer") and m.get("tool_calls")]
+        assert check(compose(given, "buffer", provider).messages("openai"), provider) == []
+
+
 def test_two_users_in_a_row():
     """Two questions in a row are joined where user and assistant must take turns, and left alone elsewhere."""
     given = [user("a"), user("b"), says("c"), user("d")]

@@ -6,6 +6,7 @@ Data goes to stdout, talk to stderr. Exit status 0 done, 1 failed, 2 misused.
 from __future__ import annotations
 
 import inspect
+import io
 import os
 import sys
 from typing import Annotated
@@ -90,10 +91,25 @@ def common(
     """The memory of a conversation: everything is kept, little is sent, and what is sent is always valid."""
 
 
+def _drop_output() -> None:
+    """What is still held for stdout goes nowhere: it would fail once more at the end of the process."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def main() -> None:
     """Run the command line; errors of ours become one line that says what to do."""
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115  it was closed (`>&-`): nobody wants to read it
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(
+            stream, io.TextIOWrapper
+        ):  # whose letters may not be all there are: better told so than not at all
+            stream.reconfigure(errors="backslashreplace")
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
     except InvalidSpec as error:
         say(f"novelo: {error}")
         sys.exit(MISUSED)
@@ -104,7 +120,11 @@ def main() -> None:
         say(f"novelo: {error.filename}: {error.strerror}")
         sys.exit(FAILED)
     except BrokenPipeError:  # the reader of our pipe has gone: nothing more to say
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
+        sys.exit(FAILED)
+    except OSError as error:  # such as a full disk behind stdout
+        _drop_output()
+        say(f"novelo: {error.filename or 'what is printed cannot be written'}: {error.strerror or error}")
         sys.exit(FAILED)
     except KeyboardInterrupt:
         sys.exit(130)

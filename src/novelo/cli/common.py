@@ -97,15 +97,21 @@ def say(text: str) -> None:
     put(text, sys.stderr)
 
 
+def json_text(value: Any, indent: int | None = 2, *, output: str = "-") -> str:
+    """A value as JSON: escaped where it goes to an stdout that is no UTF-8."""
+    plain = output == "-" and not (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf8")
+    return json.dumps(msgspec.to_builtins(value, enc_hook=str), ensure_ascii=plain, indent=indent) + "\n"
+
+
 def print_json(value: Any) -> None:
     """One JSON document on stdout."""
-    sys.stdout.write(json.dumps(msgspec.to_builtins(value, enc_hook=str), ensure_ascii=False, indent=2) + "\n")
+    sys.stdout.write(json_text(value))
 
 
 def print_lines(values: Iterable[Any]) -> None:
     """JSON, a line each, on stdout."""
     for value in values:
-        sys.stdout.write(json.dumps(msgspec.to_builtins(value, enc_hook=str), ensure_ascii=False) + "\n")
+        sys.stdout.write(json_text(value, None))
 
 
 def thread_facts(row: ThreadRow) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +9,17 @@ from typing import Annotated
 import typer
 
 import novelo
-from novelo.cli.common import FAILED, counted, find_thread, open_database, print_json, read_messages, say, tell_damaged
+from novelo.cli.common import (
+    FAILED,
+    counted,
+    find_thread,
+    json_text,
+    open_database,
+    print_json,
+    read_messages,
+    say,
+    tell_damaged,
+)
 from novelo.cli.show import AsJson, Database, Owner, ThreadId
 
 Source = Annotated[str, typer.Argument(help="A JSON file with a list of messages; - is stdin.")]
@@ -35,7 +44,7 @@ def check(
         mended = novelo.repair(messages, provider)
         for change in mended.changes:
             say(str(change))
-        write_text(output, json.dumps(mended.messages, ensure_ascii=False, indent=2) + "\n")
+        write_text(output, json_text(mended.messages, output=output))
         return
     found = novelo.check(messages, provider)
     if as_json:
@@ -74,7 +83,7 @@ def compose(
         return
     sent = found.messages(form)
     body = sent.body() if hasattr(sent, "body") else sent
-    write_text(output, json.dumps(body, ensure_ascii=False, indent=2) + "\n")
+    write_text(output, json_text(body, output=output))
     say(found.explain().splitlines()[0])
 
 

@@ -392,10 +392,14 @@ class Database:
         return Traces(() if vacuumed else (DEAD_ROWS,), free, (LOGS, BACKUPS))
 
     def close(self) -> None:
-        """Close all connections; one that is lent out is closed when it comes back."""
+        """Close all connections; one that is lent out is closed when it comes back.
+
+        In a process that was forked since they were opened nothing is: they are the other one's, who goes on with them.
+        """
         if not self._closed:
             self._closed = True
-            self._pool.close(timeout=2.0)
+            if self._process == os.getpid():
+                self._pool.close(timeout=2.0)
 
 
 @contextmanager

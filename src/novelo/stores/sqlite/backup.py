@@ -111,6 +111,8 @@ def whole_file(path: str, force: bool, source: str = "") -> Iterator[str]:
 def _free(target: Path, force: bool, source: str) -> None:
     if target.is_dir():
         raise StorageUnavailable(f"{target} is a folder; give a file in it, such as {target / 'backup.db'}")
+    if target.exists() and not target.is_file():
+        raise StorageUnavailable(f"{target} is no file, but a device or a pipe: give a file")
     if target.exists() and files.address(str(target)) == source:
         raise InvalidSpec(f"{target} is the database itself: give the backup another name")
     if target.exists() and not force:

@@ -399,9 +399,11 @@ class Database:
     def close(self) -> None:
         """Close all connections; the last one writes the log into the file and removes it.
 
-        A connection that is lent out at this moment is closed when it comes back.
+        A connection that is lent out at this moment is closed when it comes back. In a process that was forked since,
+        nothing is closed.
         """
-        if self._closed:
+        if self._closed or self._process != os.getpid():
+            self._closed = True
             return
         if self._unclean:
             try:

@@ -12,6 +12,7 @@ from novelo.errors import InvalidSpec, StorageFull, StorageReadOnly, StorageUnav
 
 BALLAST_BYTES = 4 << 20  # an erasure writes what it overwrites to the log first: enough for some thousand turns
 BALLAST_FROM = 64 << 20  # smaller databases are not worth it unless asked for: the ballast would outweigh them
+UNREADABLE = "the database {} cannot be read: check the rights of the file"
 OWNER_ONLY = stat.S_IRUSR | stat.S_IWUSR
 
 
@@ -32,6 +33,8 @@ def make(path: Path) -> None:
         raise refused(path, error) from error
     if path.is_dir():
         raise StorageUnavailable(f"{path} is a folder; give a file in it, such as {path / 'chat.db'}")
+    if not os.access(path, os.R_OK):
+        raise StorageReadOnly(UNREADABLE.format(path))
 
 
 def refused(path: Path, error: OSError) -> StoreError:

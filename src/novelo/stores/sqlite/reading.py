@@ -8,6 +8,7 @@ from pathlib import Path
 import apsw
 
 from novelo.errors import SchemaTooNew, StorageCorrupt, StorageReadOnly, StorageUnavailable
+from novelo.stores.sqlite.files import UNREADABLE
 from novelo.stores.sqlite.migrations import SCHEMA, schema_version
 from novelo.stores.sqlite.session import Session
 from novelo.stores.tables.rows import over
@@ -31,7 +32,7 @@ def read_only(path: str) -> Session:
         return _set_up(Session(path, flags=apsw.SQLITE_OPEN_READONLY))
     except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.IOError) as error:
         if not os.access(path, os.R_OK):
-            raise StorageReadOnly(f"the database {path} cannot be read: check the rights of the file") from error
+            raise StorageReadOnly(UNREADABLE.format(path)) from error
         log = file.with_name(file.name + "-wal")
         if os.access(file.parent, os.W_OK):
             raise
