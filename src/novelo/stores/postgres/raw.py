@@ -274,7 +274,7 @@ def sees_all(connection: psycopg.Connection[Any], settings: Settings) -> None:
     if row == (True,):
         raise StorageUnavailable(
             f"this user sees at {settings.place} the rows of one owner alone, or none (row-level security): "
-            "use the owner of the tables, or a role with BYPASSRLS"
+            "use the owner of the tables, a user with the rights of novelo grants alone, or a role with BYPASSRLS"
         )
 
 
