@@ -253,7 +253,8 @@ class Chat:
                 self.tell("leave")
             except EOFError:
                 break
-        self.tell("goodbye", thread=self.thread.thread_id, command=self._again())
+        if len(self.thread):  # else nothing was kept: a thread begins with its first message
+            self.tell("goodbye", thread=self.thread.thread_id, command=self._again())
 
     def _again(self) -> str:
         """The command that comes back to the thread, with what it needs besides the defaults and the environment's."""

@@ -20,7 +20,7 @@ Actor = Annotated[
 ]
 Reason = Annotated[str, typer.Option("--reason", help="Why, for the audit: such as the number of a request.")]
 Vacuum = Annotated[bool, typer.Option("--vacuum", help="Also rewrite the gaps: VACUUM.")]
-Full = Annotated[bool, typer.Option("--full", help="With --vacuum: PostgreSQL's VACUUM FULL; others wait meanwhile.")]
+Full = Annotated[bool, typer.Option("--full", help="More so: PostgreSQL's VACUUM FULL; others wait meanwhile.")]
 BackupDays = Annotated[
     float | None, typer.Option("--backup-days", envvar="NOVELO_BACKUP_DAYS", help="How long backups are kept.", min=0)
 ]
@@ -72,9 +72,7 @@ def purge(
             if not found.threads or not typer.confirm("Remove them for good?", err=True):
                 raise typer.Exit(FAILED if found.threads else 0)
         said = _Progress(dry_run)
-        found = memory.purge(
-            dry_run, retention=wanted, vacuum="full" if vacuum and full else vacuum, batch=batch, progress=said
-        )
+        found = memory.purge(dry_run, retention=wanted, vacuum="full" if full else vacuum, batch=batch, progress=said)
     if as_json:
         return print_json(_purged(found))
     _print_purged(found)
@@ -161,7 +159,7 @@ def erase(
         raise typer.BadParameter("--message and --pattern are of one thread: name it")
     if message and pattern is not None:
         raise typer.BadParameter("give --message or --pattern, not both")
-    how: dict[str, Any] = {"reason": reason, "vacuum": "full" if vacuum and full else vacuum}
+    how: dict[str, Any] = {"reason": reason, "vacuum": "full" if full else vacuum}
     with open_database(database, must_exist=True, worker="off", actor=actor, backup_days=backup_days) as memory:
         thread = None if thread_id is None else find_thread(memory, thread_id, owner or "")
         if not yes and not typer.confirm(_question(memory, thread, owner, message, pattern), err=True):

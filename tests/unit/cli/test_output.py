@@ -10,8 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import novelo
+from novelo.cli import app
 from novelo.portable import export_file
 
 FULL = Path("/dev/full")
@@ -84,3 +86,12 @@ def test_an_export_into_what_is_no_file(tmp_path):
     with pytest.raises(novelo.StorageUnavailable, match="no file"):
         novelo.backup(f"{tmp_path}/a.db", pipe, force=True)
     assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_a_chat_in_which_nothing_was_said_is_saved_nowhere(tmp_path):
+    """Whoever leaves at once is not told of a thread that is not there."""
+    words = ["chat", "--thread", "t", "-m", "offline", "-d", str(tmp_path / "a.db"), "--lang", "en"]
+    empty = CliRunner().invoke(app, words, input="")
+    said = CliRunner().invoke(app, words, input="hello\n")
+    assert "Saved as" not in empty.output + empty.stderr and empty.exit_code == 0
+    assert "Saved as t" in said.output + said.stderr
