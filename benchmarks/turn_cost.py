@@ -86,10 +86,11 @@ def long_against_short(folder: Path, turns: int) -> tuple[float, float]:
         big = large.thread("big")
         for k in range(turns):
             one_turn(big, k)
-        for i in range(120):
-            thread = small.thread(f"t{i}")
+        short = [small.thread(f"t{i}") for i in range(120)]
+        for thread in short:
             for k in range(10):
                 one_turn(thread, k)
+        for i, thread in enumerate(short):  # in turn, so that neither finds its pages warmer
             near.append(measured(lambda t=thread: one_turn(t, 10)))
             far.append(measured(lambda i=i: one_turn(big, turns + i)))
     cpu, wall = (statistics.median(x[n] for x in far) / statistics.median(x[n] for x in near) for n in (0, 1))
