@@ -135,7 +135,7 @@ def test_a_chat_says_how_to_come_back(run, tmp_path):
     """The command that is printed at the end goes on with the thread, its owner, its database and its documents."""
     (tmp_path / "guia.md").write_text("# Guia\nO prazo é de dez dias.\n", "utf-8")
     command = ("-m", "novelo", "chat", "-d", "a b.db", "--owner", "shop", "--thread", "t1", "--lang", "zh")
-    left = run(*command, "--docs", "guia.md", given="退出\n never\n").stderr
+    left = run(*command, "--docs", "guia.md", given="期限是多少?\n退出\n never\n").stderr
     assert "尚无向量的段落:1" in left and "never" not in left
     told = shlex.split(left.strip().splitlines()[-1].partition("novelo ")[2])
     assert told == ["chat", "--thread", "t1", "--owner", "shop", "-d", "a b.db", "-C", "default"]
