@@ -186,13 +186,9 @@ def _question(
     if thread is None:
         count = len(memory.threads(owner=owner, limit=100_000))
         return f"Erase {counted(count, 'thread')} and all documents of owner {owner!r} for good?"
-    what = (
-        f"{counted(len(message), 'message')} of "
-        if message
-        else "what the pattern finds in "
-        if pattern is not None
-        else ""
-    )
+    what = f"{counted(len(message), 'message')} of " if message else ""
+    if pattern is not None:
+        what = "what the pattern finds in "
     return f"Erase {what}thread {thread.thread_id!r} with {counted(len(thread), 'message')} for good?"
 
 

@@ -141,3 +141,11 @@ def test_an_audit_without_acts_says_so(run):
     """Nothing on stdout, and a word on stderr."""
     found = run("audit", "t1", "--owner", "ana")
     assert (found.exit_code, found.stdout) == (0, "") and "no act" in found.stderr
+
+
+def test_full_is_a_vacuum_of_its_own(run, monkeypatch):
+    """`--full` alone rewrites the gaps; without it, or `--vacuum`, nothing does."""
+    asked = []
+    monkeypatch.setattr("novelo.stores.sqlite.Database.vacuum", lambda self, full: asked.append(full) or True)
+    assert run("erase", "t1", "--owner", "ana", "--yes").exit_code == 0 and asked == []
+    assert run("purge", "--idle", "0s", "--full", "--yes").exit_code == 0 and asked == [True]

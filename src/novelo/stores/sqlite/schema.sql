@@ -38,7 +38,8 @@ CREATE TABLE threads (
 CREATE INDEX threads_by_owner ON threads (owner, updated);
 CREATE INDEX threads_by_parent ON threads (parent) WHERE parent IS NOT NULL;
 
--- role: 0 system, 1 user, 2 assistant, 3 tool. body: the message's JSON without its role and id (stores/bodies.py); NULL where it was deleted.
+-- role: 0 system, 1 user, 2 assistant, 3 tool. body: the message's JSON less its role and id (stores/bodies.py); NULL
+-- where it was deleted.
 -- seal: a hash over all the rest of the row. created: milliseconds.
 CREATE TABLE entries (
   thread BLOB NOT NULL,
